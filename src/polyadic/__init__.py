@@ -1,0 +1,16 @@
+"""Kernel regression without a kernel matrix and without a search for hyperparameters."""
+
+from polyadic.estimators import (
+    FeatureLearningRegressor,
+    KernelMachineRegressor,
+    KernelMachineRegressorCV,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FeatureLearningRegressor",
+    "KernelMachineRegressor",
+    "KernelMachineRegressorCV",
+    "__version__",
+]

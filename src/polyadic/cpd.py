@@ -1,0 +1,57 @@
+"""The weight tensor as a canonical polyadic decomposition, w = Σᵣ w⁽ᶜ⁾ᵣ ⊗ … ⊗ w⁽¹⁾ᵣ.
+
+Cores are a list of size × R matrices W⁽¹⁾ … W⁽ᶜ⁾.  They are never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cores = list[NDArray[Any]]
+
+
+def initial_cores(
+    sizes: Sequence[int], rank: int, is_complex: bool, rng: np.random.RandomState
+) -> Cores:
+    """Draw standard normal cores and normalise their columns, as the paper does."""
+    cores = []
+    for size in sizes:
+        core = rng.standard_normal((size, rank))
+        core /= np.linalg.norm(core, axis=0)
+        cores.append(core.astype(np.complex128) if is_complex else core)
+    return cores
+
+
+def gram(core: NDArray[Any]) -> NDArray[Any]:
+    """Return W^H W, the R × R inner products of a core's columns."""
+    return np.asarray(core.conj().T @ core)
+
+
+def gram_product(grams: Sequence[NDArray[Any]], without: int | None = None) -> NDArray[Any]:
+    """Return the Hadamard product H of the cores' Grams, one of them left out on request."""
+    product = np.ones_like(grams[0])
+    for index, factor in enumerate(grams):
+        if index != without:
+            product = product * factor
+    return product
+
+
+def squared_norm(cores: Cores) -> float:
+    """Return ‖w‖² without forming w."""
+    return float(gram_product([gram(core) for core in cores]).real.sum())
+
+
+def rebalance(cores: Cores) -> Cores:
+    """Give the cores of each rank-one term equal norms; the tensor stays the same.
+
+    A term that is zero in one core is zero altogether, so all its columns become zero.
+    """
+    norms = np.array([np.linalg.norm(core, axis=0) for core in cores])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.exp(np.mean(np.log(norms), axis=0))
+        scales = np.where(norms > 0, mean / norms, 0.0)
+    return [core * scale for core, scale in zip(cores, scales, strict=True)]

@@ -1,0 +1,6 @@
+"""The scikit-learn face: validation and translation, no arithmetic."""
+
+from polyadic.estimators.feature_learning import FeatureLearningRegressor
+from polyadic.estimators.kernel_machine import KernelMachineRegressor, KernelMachineRegressorCV
+
+__all__ = ["FeatureLearningRegressor", "KernelMachineRegressor", "KernelMachineRegressorCV"]

@@ -1,0 +1,209 @@
+"""The CPD kernel machine with one map, and its cross-validated search over maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import _fit_context, clone
+from sklearn.metrics import mean_squared_error
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from polyadic.estimators._base import CPDRegressor
+from polyadic.features import DampedFourierFeatures, FeatureMap
+from polyadic.selection import named_maps
+
+
+class KernelMachineRegressor(CPDRegressor):
+    """Kernel machine with one tensor-product feature map and a low-rank weight tensor."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CPDRegressor._parameter_constraints,
+        "feature_map": [None, FeatureMap],
+    }
+
+    def __init__(
+        self,
+        feature_map: FeatureMap | None = None,
+        *,
+        n_basis: Any = 16,
+        rank: int = 20,
+        quantized: bool = True,
+        alpha: float = 0.1,
+        objective: str = "real",
+        max_iter: int = 20,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 3,
+        scale_inputs: bool = True,
+        engine: str = "auto",
+        device: str | None = None,
+        dtype: str = "float64",
+        chunk_size: int | str = "auto",
+        memory_limit: float | str | None = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.feature_map = feature_map
+        self.n_basis = n_basis
+        self.rank = rank
+        self.quantized = quantized
+        self.alpha = alpha
+        self.objective = objective
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.scale_inputs = scale_inputs
+        self.engine = engine
+        self.device = device
+        self.dtype = dtype
+        self.chunk_size = chunk_size
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the weight tensor."""
+        feature_map = self.feature_map or DampedFourierFeatures(period=2.0, decay=0.7)
+        return self._fit(X, y, sample_weight, [feature_map])
+
+
+class KernelMachineRegressorCV(KernelMachineRegressor):
+    """Kernel machine whose feature map is chosen by cross-validation, then refitted.
+
+    This is the baseline that :class:`FeatureLearningRegressor` replaces: P maps times K
+    folds, plus one fit.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CPDRegressor._parameter_constraints,
+        "feature_maps": [StrOptions({"auto"}), list, tuple],
+        "cv": ["cv_object"],
+    }
+
+    def __init__(
+        self,
+        feature_maps: str | Sequence[FeatureMap] = "auto",
+        *,
+        cv: Any = 6,
+        n_basis: Any = 16,
+        rank: int = 20,
+        quantized: bool = True,
+        alpha: float = 0.1,
+        objective: str = "real",
+        max_iter: int = 20,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 3,
+        scale_inputs: bool = True,
+        engine: str = "auto",
+        device: str | None = None,
+        dtype: str = "float64",
+        chunk_size: int | str = "auto",
+        memory_limit: float | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.feature_maps = feature_maps
+        self.cv = cv
+        self.n_basis = n_basis
+        self.rank = rank
+        self.quantized = quantized
+        self.alpha = alpha
+        self.objective = objective
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.scale_inputs = scale_inputs
+        self.engine = engine
+        self.device = device
+        self.dtype = dtype
+        self.chunk_size = chunk_size
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose the feature map by cross-validation, then learn the weight tensor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row; an integer weight equals repeated rows.
+
+        Returns
+        -------
+        self : KernelMachineRegressorCV
+            The fitted estimator.
+        """
+        maps = named_maps(self.feature_maps)
+        arrays = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        weight = _check_sample_weight(sample_weight, arrays[0], ensure_non_negative=True)
+        folds = list(check_cv(self.cv).split(*arrays))
+        machine = self._machine(check_random_state(self.random_state))
+        tasks = [(clone(machine).set_params(feature_map=m), f) for m in maps for f in folds]
+        errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(_fold_error)(estimator, *arrays, weight, *fold) for estimator, fold in tasks
+        )
+        self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
+        return self._fit(X, y, sample_weight, [self.feature_map_])
+
+    def _machine(self, rng: np.random.RandomState) -> KernelMachineRegressor:
+        """Return the machine of one fold; all folds and maps start from the same cores."""
+        shared = self.get_params(deep=False)
+        for name in ("feature_maps", "cv", "verbose", "n_jobs", "random_state"):
+            del shared[name]
+        seed = rng.randint(np.iinfo(np.int32).max)
+        return KernelMachineRegressor(n_jobs=1, random_state=seed, **shared)
+
+    def _set_scores(self, maps: Sequence[FeatureMap], errors: NDArray[np.float64]) -> None:
+        mean = errors.mean(axis=1)
+        self.cv_results_ = {
+            "feature_map": list(maps),
+            "mean_test_mse": mean,
+            "std_test_mse": errors.std(axis=1),
+            **{f"split{fold}_test_mse": column for fold, column in enumerate(errors.T)},
+        }
+        self.best_index_ = int(np.argmin(mean))
+        self.best_score_ = float(mean[self.best_index_])
+        self.feature_map_ = maps[self.best_index_]
+        self.n_splits_ = errors.shape[1]
+
+
+def _fold_error(
+    machine: KernelMachineRegressor,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    weight: NDArray[Any],
+    train: NDArray[Any],
+    test: NDArray[Any],
+) -> float:
+    """Return the mean squared error on one fold, in the target's units."""
+    machine.fit(X[train], y[train], sample_weight=weight[train])
+    if not weight[test].any():
+        return 0.0  # a fold of rows that do not count
+    return float(mean_squared_error(y[test], machine.predict(X[test]), sample_weight=weight[test]))
