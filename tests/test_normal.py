@@ -127,7 +127,7 @@ def test_an_indefinite_system_keeps_what_it_had():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_sums_that_overflowed_are_an_error(bad):
-    with pytest.raises(FloatingPointError, match="overflowed.*scale_inputs=True"):
+    with pytest.raises(FloatingPointError, match=r"overflowed.*scale_inputs=True"):
         guarded_solve(np.eye(2), np.array([1.0, bad]), np.zeros(2), scale=1.0)
     with pytest.raises(FloatingPointError, match="overflowed"):
         guarded_solve(np.diag([1.0, bad]), np.zeros(2), np.zeros(2), scale=1.0)

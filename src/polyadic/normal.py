@@ -124,12 +124,13 @@ def guarded_solve(
 
     The system is scaled to a unit diagonal and factorised by Cholesky; while that fails
     or meets a pivot of nothing but rounding, or its answer is worse than `current` by more
-    than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns the answer and the jitter.
+    than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns
+    the answer and the jitter.
     """
     if not (np.isfinite(matrix).all() and np.isfinite(moment).all()):
         raise FloatingPointError(
-            "The normal equations overflowed. Scale the inputs and the target, or let the "
-            "estimator do it with scale_inputs=True."
+            "The normal equations overflowed: the features of some input are too large. Have "
+            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
         )
 
     def quadratic(v: NDArray[Any]) -> float:
