@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,9 @@ class Entry:
 @click.command()
 def demo() -> None:
     """Fit the model on built-in data beside two cross-validated searches."""
-    tasks = [(name, data, kind) for name, data in _datasets().items() for kind in _MODELS]
+    tasks: list[tuple[str, Any, str]] = [
+        (name, data, kind) for name, data in _datasets().items() for kind in _MODELS
+    ]
     entries = []
     with click.progressbar(
         tasks,
@@ -80,7 +82,7 @@ def _kernel_ridge() -> Any:
     return GridSearchCV(make_pipeline(StandardScaler(), KernelRidge(kernel="rbf")), grid, cv=3)
 
 
-_MODELS = {
+_MODELS: dict[str, Callable[[], Any]] = {
     "feature learning": _feature_learning,
     "cross-validated": _cross_validated,
     "KernelRidge grid": _kernel_ridge,
