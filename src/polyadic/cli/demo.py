@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,12 +44,16 @@ def demo() -> None:
     with click.progressbar(
         tasks,
         label="Fitting",
-        item_show_func=lambda task: f"{task[2]} on {task[0]}" if task else "",
-        file=click.get_text_stream("stderr"),
+        item_show_func=_running,
+        file=sys.stderr,
     ) as bar:
         for task in bar:
             entries.append(_entry(*task))
     click.echo("\n".join(_table(entries)))
+
+
+def _running(task: tuple[str, Any, str] | None) -> str:
+    return f"{task[2]} on {task[0]}" if task else ""
 
 
 def _datasets() -> dict[str, Any]:
