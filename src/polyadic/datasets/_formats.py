@@ -28,18 +28,19 @@ def read_matrix(path: Path, content: bytes | None = None) -> NDArray[np.float64]
     content = path.read_bytes() if content is None else content
     readers = {".xlsx": _xlsx_rows, ".xls": _xls_rows}
     rows = readers.get(path.suffix.lower(), _text_rows)(content)
-    rows = [row for row in rows if any(cell != "" for cell in row)]
+    rows = [row for row in map(_without_empty_end, rows) if row]
     if rows and not _is_number(rows[0][0]):
         rows = rows[1:]
-    widths = {len(row) for row in rows}
-    if len(widths) > 1:
-        width = min(widths)
-        # Excel keeps empty cells to the right of a table.
-        rows = [row[:width] if not any(row[width:]) else row for row in rows]
     try:
         return np.array(rows, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"{path.name} is not a table of numbers: {error}.") from None
+
+
+def _without_empty_end(row: list[str]) -> list[str]:
+    """Leave out the empty cells that Excel keeps to the right of a table."""
+    width = max((at + 1 for at, cell in enumerate(row) if cell), default=0)
+    return row[:width]
 
 
 def _text_rows(content: bytes) -> list[list[str]]:
@@ -53,7 +54,7 @@ def _text_rows(content: bytes) -> list[list[str]]:
 
 
 def _xlsx_rows(content: bytes) -> list[list[str]]:
-    """Return the cells of the first sheet; text cells come out as "text"."""
+    """Return the cells of the first sheet; text comes out empty."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         sheet = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))
     return [_xlsx_row(row) for row in sheet.iter(f"{_SHEET}row")]

@@ -101,7 +101,7 @@ def _from_openml(known: Known) -> Table:
     """Return the whole table of OpenML, the target among its columns."""
     from sklearn.datasets import fetch_openml
 
-    with warnings.catch_warnings(action="ignore"):  # of retries: the outcome is told
+    with warnings.catch_warnings(action="ignore"):  # of the retry: its outcome is told
         bunch: Any = fetch_openml(
             data_id=known.openml_id,
             data_home=str(_sources.cache_folder() / "openml"),
@@ -109,6 +109,7 @@ def _from_openml(known: Known) -> Table:
             as_frame=False,
             parser="liac-arff",
             n_retries=1,
+            delay=0.2,
         )
     return np.asarray(bunch.data, dtype=np.float64)
 
