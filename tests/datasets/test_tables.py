@@ -38,6 +38,7 @@ def serve_from(monkeypatch, address):
     from sklearn.datasets import _openml
 
     monkeypatch.setattr(_sources, "UCI_URL", f"{address}/uci")
+    monkeypatch.setattr(_openml.time, "sleep", lambda seconds: None)  # between retries
     for name in ("_DATA_INFO", "_DATA_FEATURES", "_DATA_QUALITIES"):
         path = getattr(_openml, name).split("openml.org", 1)[1]
         monkeypatch.setattr(_openml, name, address + path)
