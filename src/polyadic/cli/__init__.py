@@ -6,6 +6,7 @@ import click
 
 from polyadic import __version__
 from polyadic.cli.demo import demo
+from polyadic.cli.reproduce import reproduce
 
 __all__ = ["main"]
 
@@ -16,4 +17,5 @@ def main() -> None:
     """Kernel regression without a kernel matrix and without a search for hyperparameters."""
 
 
-main.add_command(demo)
+for command in (demo, reproduce):
+    main.add_command(command)
