@@ -6,6 +6,7 @@ import click
 
 from polyadic import __version__
 from polyadic.cli.demo import demo
+from polyadic.cli.models import evaluate, fit, predict, show
 from polyadic.cli.reproduce import reproduce
 
 __all__ = ["main"]
@@ -17,5 +18,5 @@ def main() -> None:
     """Kernel regression without a kernel matrix and without a search for hyperparameters."""
 
 
-for command in (demo, reproduce):
+for command in (demo, fit, predict, evaluate, show, reproduce):
     main.add_command(command)
