@@ -76,7 +76,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         self.input_scaling_, self.target_scaling_ = data.inputs, data.targets
         self._single_target = data.single_target
         members, fits = [], []
-        with self._compute() as compute:
+        # Overflow is an error of its own, in words, where sums are solved.
+        with np.errstate(over="ignore", invalid="ignore"), self._compute() as compute:
             for index in range(self.n_estimators):
                 seed = rng.randint(np.iinfo(np.int32).max)
                 model = earlier[index] if index < len(earlier) else None
