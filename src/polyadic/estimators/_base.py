@@ -111,7 +111,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             model = als.Model(tuple(cores), weights)
         out = np.zeros(len(data.X), dtype=bool)
         if self.early_stopping:
-            out = held_out(data.X, data.y, self.validation_fraction, seed)
+            out = held_out(data.X, data.observed, self.validation_fraction, seed)
         kept = slice(None) if not out.any() else ~out
 
         def samples(index: Any) -> list[Samples]:
