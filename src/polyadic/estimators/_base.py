@@ -220,11 +220,11 @@ def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:
             f"and {len(singular) - 1} later ones were too; a small multiple of the identity "
             "was added. Increase alpha, or lower rank or n_basis.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
     if not weights.any():
         warnings.warn(
             "All feature weights became zero, so the model predicts the mean. Lower beta.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
