@@ -114,7 +114,7 @@ def epochs(
     mix_first : bool
         Whether a λ step comes before the first sweep, as in the paper's own code.
     """
-    equations = _start(targets, model)
+    equations = mixing_sums(targets, model)
     if mix_first:
         mixed = _mix(equations, objective, model)
         # A random tensor may please no map; all-zero weights would end the fit right here.
@@ -129,7 +129,7 @@ def epochs(
         )
         model, jittered = sweep(targets, objective, model)
         model = replace(model, cores=tuple(cpd.rebalance(cores) for cores in model.cores))
-        equations = _start(targets, model)
+        equations = mixing_sums(targets, model)
         model = _mix(equations, objective, model)
         number += 1
 
@@ -198,11 +198,11 @@ def fit(
 
 def mean_error(targets: Sequence[Samples], model: Model) -> float:
     """Return the mean squared error of a model on any rows."""
-    equations = _start(targets, model)
+    equations = mixing_sums(targets, model)
     return equations.squared_error(model.weights) / equations.weight
 
 
-def _start(targets: Sequence[Samples], model: Model) -> NormalEquations:
+def mixing_sums(targets: Sequence[Samples], model: Model) -> NormalEquations:
     """Bring every target's state to these cores; return the sums of the λ step.
 
     State is made anew in every epoch, so it is a function of the cores alone: rounding
