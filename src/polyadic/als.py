@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,13 +145,14 @@ def sweep(
     jittered = []
     all_cores = [list(cores) for cores in model.cores]
     for target, (samples, cores) in enumerate(zip(targets, all_cores, strict=True)):
-        grams = [cpd.gram(core) for core in cores]
+        after = cpd.later_gram_products(cores)
+        before: NDArray[Any] = np.ones_like(after[0])
         for index, core in enumerate(cores):
             equations = samples.normal_equations(index, model.weights)
-            others = cpd.gram_product(grams, without=index)
+            others = before * after[index]
             solution = solve_core(equations, others, core, objective.alpha, objective.kind)
             samples.commit(index, solution.value)
-            cores[index], grams[index] = solution.value, cpd.gram(solution.value)
+            cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
                 jittered.append((target, index))
             if on_step is not None:

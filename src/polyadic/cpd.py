@@ -40,6 +40,14 @@ def gram_product(grams: Sequence[NDArray[Any]], without: int | None = None) -> N
     return product
 
 
+def later_gram_products(cores: Cores) -> list[NDArray[Any]]:
+    """Return for each core the Hadamard product of the Grams of those that follow it."""
+    products = [np.ones_like(gram(cores[-1]))]
+    for core in cores[:0:-1]:
+        products.append(products[-1] * gram(core))
+    return products[::-1]
+
+
 def squared_norm(cores: Cores) -> float:
     """Return ‖w‖² without forming w."""
     return float(gram_product([gram(core) for core in cores]).real.sum())
