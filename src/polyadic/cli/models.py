@@ -52,6 +52,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reported
 def fit(
     ctx: click.Context,
+    /,
     data: str,
     target: str | None,
     out: str,
