@@ -44,8 +44,11 @@ class FeatureWeightsDisplay(_Display):
     >>> from polyadic.inspection import FeatureWeightsDisplay
     >>> from sklearn.datasets import make_friedman1
     >>> X, y = make_friedman1(60, random_state=0)
-    >>> model = polyadic.FeatureLearningRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
-    >>> display = FeatureWeightsDisplay.from_estimator(model)  # doctest: +SKIP
+    >>> maps = [polyadic.features.FourierFeatures(period) for period in (2.0, 4.0)]
+    >>> model = polyadic.FeatureLearningRegressor(maps, rank=2, n_basis=4).fit(X, y)
+    >>> display = FeatureWeightsDisplay.from_estimator(model)
+    >>> len(display.bars_)
+    2
     """
 
     def __init__(self, names: Sequence[str], weights: NDArray[np.float64]) -> None:
