@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.oracle import Bits, Cosines, core_jacobian, dense_features, dense_weight
 
 from polyadic import cpd
 from polyadic.engines import Rows
@@ -22,6 +21,7 @@ from polyadic.features import (
 )
 from polyadic.normal import solve_core
 from polyadic.samples.memory import MemorySamples
+from tests.oracle import Bits, Cosines, core_jacobian, dense_features, dense_weight
 
 FOURIER = (FourierFeatures(2.0), FourierFeatures(0.7))
 DAMPED = (DampedFourierFeatures(1.5, 0.7), DampedFourierFeatures(4.0, 1.0))

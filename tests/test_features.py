@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from tests.oracle import Bits, Cosines, column_features, row_kron
 
 from polyadic.features import (
     DampedFourierFeatures,
@@ -17,6 +16,7 @@ from polyadic.features import (
     PurePowerFeatures,
     TensorLayout,
 )
+from tests.oracle import Bits, Cosines, column_features, row_kron
 
 MAPS = [
     FourierFeatures(1.7),
