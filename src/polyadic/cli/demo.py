@@ -13,7 +13,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.training import measure
+from polyadic.cli.errors import reported
+from polyadic.cli.training import check_folder, measure
 
 # One setting for both tensor models, so that the columns differ in the search alone.
 _SHARED: dict[str, Any] = {
@@ -41,8 +42,10 @@ class Entry:
 
 @click.command()
 @click.option("--out", default="polyadic-demo.html", show_default=True, help="Report to write.")
+@reported
 def demo(out: str) -> None:
     """Fit the model on built-in data beside two cross-validated searches."""
+    check_folder(out)
     tasks: list[tuple[str, Any, str]] = [
         (name, data, kind) for name, data in _datasets().items() for kind in _MODELS
     ]

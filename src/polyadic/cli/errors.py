@@ -34,6 +34,8 @@ def reported(command: F) -> F:
             with warnings.catch_warnings():
                 warnings.showwarning = _told
                 return command(*args, **kwargs)
+        except BrokenPipeError:  # the reader of our output has seen enough
+            raise
         except (ValueError, OSError) as error:
             raise Mistake(str(error)) from error
         except ImportError as error:
