@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -257,3 +259,18 @@ def _small_data():
     rng = np.random.RandomState(0)
     X = rng.rand(60, 2)
     return {"small": (X, X[:, 0])}
+
+
+def test_the_documented_options_exist():
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    known = {
+        flag
+        for command in main.commands.values()
+        for option in command.params
+        for flag in option.opts
+    }
+    mentioned = set(re.findall(r"--[a-z][a-z-]*", text))
+    assert len(mentioned) > 10
+    assert mentioned - {"--help"} <= known
+    rows = re.findall(r"^\| `(\w+)", text, re.MULTILINE)
+    assert set(main.commands) <= set(rows)
