@@ -147,6 +147,19 @@ def test_notes_come_back(tmp_path):
     assert_same(model_file.load_with_notes(tmp_path / "m")[1], notes)
 
 
+def test_attributes_that_a_later_version_may_add_are_kept(tmp_path):
+    model = learned()
+    model.selection_ = {"alpha": [0.1, None], "scores": np.ones((2, 3)), ("a", 1): {"rank": 4}}
+    model.alpha_ = 0.3
+    polyadic.save(model, tmp_path / "m")
+    again = polyadic.load(tmp_path / "m")
+    assert_same(again.selection_, model.selection_)
+    assert again.alpha_ == 0.3
+    model.selection_ = {1, 2}
+    with pytest.raises(ModelFileError, match=r"`selection_=.*set is neither data nor"):
+        polyadic.save(model, tmp_path / "m")
+
+
 def test_own_feature_maps_must_be_named(tmp_path):
     model = learned([Cosines(2.0), PurePowerFeatures()], quantized=False)
     polyadic.save(model, tmp_path / "m")

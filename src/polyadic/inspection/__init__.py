@@ -5,6 +5,7 @@ from polyadic.inspection._displays import (
     FeatureWeightsDisplay,
     PartialDependenceDisplay,
     PredictionDisplay,
+    short_name,
 )
 from polyadic.inspection._partial import PartialDependence, partial_dependence
 
@@ -15,4 +16,5 @@ __all__ = [
     "PartialDependenceDisplay",
     "PredictionDisplay",
     "partial_dependence",
+    "short_name",
 ]

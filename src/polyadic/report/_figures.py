@@ -21,6 +21,7 @@ from polyadic.inspection import (
     PartialDependenceDisplay,
     PredictionDisplay,
     partial_dependence,
+    short_name,
 )
 from polyadic.report._subject import Subject
 
@@ -33,6 +34,7 @@ _VARIABLES = {
 }
 _MAX_POINTS = 1000
 _MAX_CURVES = 4
+_MAX_BARS = 12
 
 
 @dataclass(frozen=True)
@@ -126,19 +128,16 @@ def _errors(subject: Subject) -> list[Figure]:
 
 
 def _weights(subject: Subject) -> Figure:
-    weights = subject.model.feature_weights_
-    best = int(np.argmax(np.abs(weights)))
-    height = 1.0 + 0.32 * len(weights)
+    weights, maps = subject.model.feature_weights_, subject.model.feature_maps_
+    order = np.argsort(-np.abs(weights), kind="stable")[:_MAX_BARS]
+    display = FeatureWeightsDisplay([short_name(maps[place]) for place in order], weights[order])
+    some = "" if len(order) == len(weights) else f", the {len(order)} largest of {len(weights)}"
     return Figure(
         "weights",
-        _draw(
-            "weights",
-            lambda ax: FeatureWeightsDisplay.from_estimator(subject.model, ax=ax),
-            (4.9, height),
-        ),
-        f"Bar chart of the weights of {len(weights)} feature maps. The largest is "
-        f"{weights[best]:.3g}, of {subject.model.feature_maps_[best]}.",
-        "Weight λ of each feature map. The table below has the numbers.",
+        _draw("weights", lambda ax: display.plot(ax=ax), (4.9, 1.0 + 0.32 * len(order))),
+        f"Bar chart of the weights of feature maps{some}. The largest is "
+        f"{weights[order[0]]:.3g}, of {maps[order[0]]}.",
+        f"Weight λ of each feature map{some}. The table below has the numbers.",
     )
 
 
