@@ -31,6 +31,10 @@ TABLES = {
     "text in the target": (GOOD + "\n1,1,high", "target 'target' .* must be numbers"),
     "semicolons": (GOOD.replace(",", ";"), "Pass --delimiter ';'"),
     "tabs": (GOOD.replace(",", "\t"), "delimited by a tab"),
+    "decimal commas": (
+        GOOD.replace(",", ";").replace(".", ",").replace("a;b;target", "a,b,target"),
+        "t.csv",
+    ),
     "duplicate names": (GOOD.replace("a,b,target", "a,a,target"), "several columns named 'a'"),
     "no header": (GOOD.split("\n", 1)[1], "no header"),
     "missing value": (GOOD + "\n,1,2", "missing values in 'a'.*--missing mean"),
@@ -76,6 +80,22 @@ def test_malformed_tables(folder, kind):
     pattern = re.compile(expected)
     sentence = refused(*FIT)
     assert pattern.search(sentence), sentence
+
+
+def test_decimal_commas(folder):
+    (folder / "t.csv").write_text(GOOD.replace(",", ";").replace(".", ","))
+    words = [*FIT, "--delimiter", ";"]
+    assert "Pass --decimal ','" in refused(*words)
+    accepted(*words, "--decimal", ",")
+    words = ["evaluate", "model.polyadic", "t.csv", "--delimiter", ";", "--decimal", ","]
+    accepted(*words)
+    assert "must be one character" in refused(*words, "--delimiter", ";;")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_other_encodings(folder, encoding):
+    (folder / "t.csv").write_bytes(GOOD.replace("a,", "größe,", 1).encode(encoding))
+    assert "UTF-8" in refused(*FIT)
 
 
 def test_unknown_target_lists_the_columns(folder):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import reported
+from polyadic.cli.options import csv_options
 from polyadic.cli.prepare import target_of
 from polyadic.cli.tables import read_table
 from polyadic.cli.training import Fitted, check_folder, compared, open_model
@@ -23,15 +24,17 @@ _BACKGROUND = 1000
 @click.argument("data", type=_FILE, required=False)
 @click.option("--out", default="report.html", show_default=True, help="Page to write.")
 @click.option("--by-name", is_flag=True, help="Pick the model's columns by name.")
-@click.option("--delimiter", help="Delimiter of a CSV file.")
+@csv_options
 @reported
-def report(model: str, data: str | None, out: str, by_name: bool, delimiter: str | None) -> None:
+def report(
+    model: str, data: str | None, out: str, by_name: bool, delimiter: str | None, decimal: str
+) -> None:
     """Write a report on MODEL; with DATA, errors are measured on its rows."""
     from polyadic.report import write_report
 
     check_folder(out)
     fitted = open_model(model)
-    table = None if data is None else read_table(data, delimiter)
+    table = None if data is None else read_table(data, delimiter, decimal)
     if table is None:
         subject = subject_of(fitted, model)
     else:
