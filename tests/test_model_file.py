@@ -193,7 +193,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.polyadic"
-    polyadic.save(learned(max_iter=1, n_basis=2), path, notes={"target": "y"})
+    maps = [FourierFeatures(2.0), DampedFourierFeatures(3.0, 0.7)]
+    polyadic.save(learned(maps, max_iter=1, n_basis=2), path, notes={"target": "y"})
     return path.read_bytes()
 
 

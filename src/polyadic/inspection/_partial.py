@@ -89,12 +89,7 @@ def partial_dependence(
     check_is_fitted(estimator)
     names = _names(estimator)
     X = check_array(X, dtype=np.float64)
-    chosen = [_place(names, entry) for entry in _as_list(inputs)]
-    if len(chosen) not in (1, 2) or len(set(chosen)) != len(chosen):
-        raise ValueError(
-            f"`inputs` must name one input or two different ones, got {inputs!r}. "
-            "Make one display for each pair."
-        )
+    chosen = _places(names, inputs)
     if grids is None:
         ends = [(X[:, place].min(), X[:, place].max()) for place in chosen]
         grids = [np.linspace(low, high, resolution) for low, high in ends]
@@ -105,14 +100,22 @@ def partial_dependence(
     )
 
 
-def _as_list(inputs: Any) -> list[Any]:
-    return [inputs] if isinstance(inputs, int | str | np.integer) else list(inputs)
-
-
 def _names(estimator: Any) -> list[str]:
     names = getattr(estimator, "feature_names_in_", None)
     count = estimator.n_features_in_
     return [f"x{place}" for place in range(count)] if names is None else [str(n) for n in names]
+
+
+def _places(names: list[str], inputs: Any) -> list[int]:
+    """Return where one input is, or two."""
+    entries = [inputs] if isinstance(inputs, int | str | np.integer) else list(inputs)
+    places = [_place(names, entry) for entry in entries]
+    if len(places) not in (1, 2) or len(set(places)) != len(places):
+        raise ValueError(
+            f"`inputs` must name one input or two different ones, got {inputs!r}. "
+            "Make one display for each pair."
+        )
+    return places
 
 
 def _place(names: list[str], entry: int | str) -> int:
