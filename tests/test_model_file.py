@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -332,13 +330,3 @@ def test_deep_nesting_is_refused(saved, tmp_path):
     header["__metadata__"]["model"] = bomb
     text = json.dumps(header, separators=(",", ":")).encode()
     assert_refused(tmp_path, len(text).to_bytes(8, "little") + text + saved[8 + length :])
-
-
-def test_import_is_as_light_as_that_of_scikit_learn():
-    code = (
-        "import sys, sklearn.base; before = set(sys.modules); "
-        "import polyadic; print(*set(sys.modules) - before)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"safetensors", "numba", "torch", "dask", "matplotlib", "jinja2", "click", "pandas"}
-    assert not heavy & set(out.stdout.split())

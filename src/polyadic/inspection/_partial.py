@@ -108,7 +108,7 @@ def _names(estimator: Any) -> list[str]:
 
 def _places(names: list[str], inputs: Any) -> list[int]:
     """Return where one input is, or two."""
-    entries = [inputs] if isinstance(inputs, int | str | np.integer) else list(inputs)
+    entries: list[Any] = [inputs] if isinstance(inputs, int | str | np.integer) else list(inputs)
     places = [_place(names, entry) for entry in entries]
     if len(places) not in (1, 2) or len(set(places)) != len(places):
         raise ValueError(
