@@ -52,6 +52,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reported
 def fit(
     ctx: click.Context,
+    /,
     data: str,
     target: str | None,
     out: str,
@@ -150,7 +151,8 @@ def _described(fitted: Fitted) -> Iterator[str]:
     """Yield the lines that describe a model to a reader."""
     facts = fitted.facts()
     data, inputs = facts["data"], facts["inputs"]
-    yield f"{facts['estimator']}: {facts['target'] or 'target'} from {len(inputs)} inputs"
+    count = f"{len(inputs)} input{'s' * (len(inputs) != 1)}"
+    yield f"{facts['estimator']}: {facts['target'] or 'target'} from {count}"
     if data:
         yield (
             f"  fitted on {data['rows_fitted']} of {data['rows']} rows of {data['file']} in "

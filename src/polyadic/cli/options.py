@@ -43,7 +43,7 @@ _HELP = {
 }
 
 
-class Value(click.ParamType):
+class Value(click.ParamType):  # type: ignore[type-arg]
     """A number, true, false, none, a list of numbers, or a word."""
 
     name = "value"

@@ -1,0 +1,18 @@
+"""Pictures of a fitted model, as Display objects in scikit-learn's manner."""
+
+from polyadic.inspection._displays import (
+    ConvergenceDisplay,
+    FeatureWeightsDisplay,
+    PartialDependenceDisplay,
+    PredictionDisplay,
+)
+from polyadic.inspection._partial import PartialDependence, partial_dependence
+
+__all__ = [
+    "ConvergenceDisplay",
+    "FeatureWeightsDisplay",
+    "PartialDependence",
+    "PartialDependenceDisplay",
+    "PredictionDisplay",
+    "partial_dependence",
+]
