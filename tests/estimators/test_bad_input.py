@@ -152,8 +152,9 @@ def test_hard_data_is_fitted(X, y, weight, early_stopping):
     assert error < 0.2 * np.var(y / size)
 
 
-def test_features_that_overflow_are_an_error_at_fit():
-    model = regressor(feature_maps=[PurePowerFeatures()], scale_inputs=False)
+@pytest.mark.parametrize("others", [[], MAPS], ids=["in a core step", "in a step of the weights"])
+def test_features_that_overflow_are_an_error_at_fit(others):
+    model = regressor(feature_maps=[PurePowerFeatures(), *others], scale_inputs=False)
     with pytest.raises(FloatingPointError, match=r"overflowed.*scale_inputs=True"):
         model.fit(X * 1e200, Y)
 
