@@ -101,6 +101,7 @@ def test_bad_data_is_named(kind, X, y, weight, says):
         ({"dtype": "float16"}, "'dtype' .* Got 'float16'"),
         ({"chunk_size": 0}, "'chunk_size' .* Got 0"),
         ({"device": "abacus"}, "device.* must be .*'abacus'"),
+        ({"n_jobs": 0}, "'n_jobs' .* Got 0"),
         ({"n_jobs": "all"}, "'n_jobs' .* Got 'all'"),
     ],
     ids=lambda value: repr(value)[:40],
