@@ -117,6 +117,15 @@ def solve_core(
     return CoreSolution(solution.reshape(current.shape), jitter)
 
 
+def require_finite(matrix: NDArray[Any], moment: NDArray[Any]) -> None:
+    """Raise an error that says what to do if the sums overflowed."""
+    if not (np.isfinite(matrix).all() and np.isfinite(moment).all()):
+        raise FloatingPointError(
+            "The normal equations overflowed: the features of some input are too large. Have "
+            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
+        )
+
+
 def guarded_solve(
     matrix: NDArray[Any], moment: NDArray[Any], current: NDArray[Any], scale: float
 ) -> tuple[NDArray[Any], float]:
@@ -127,11 +136,7 @@ def guarded_solve(
     than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns
     the answer and the jitter.
     """
-    if not (np.isfinite(matrix).all() and np.isfinite(moment).all()):
-        raise FloatingPointError(
-            "The normal equations overflowed: the features of some input are too large. Have "
-            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
-        )
+    require_finite(matrix, moment)
 
     def quadratic(v: NDArray[Any]) -> float:
         return float((v.conj() @ (matrix @ v - 2 * moment)).real)
