@@ -127,6 +127,16 @@ def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any], size: int) -> None
         matrix[first : first + rank, first : first + rank] += penalty
 
 
+def require_finite(matrix: NDArray[Any], moment: NDArray[Any]) -> None:
+    """Raise an error that says what to do if the sums overflowed."""
+    # No entry of a positive semi-definite matrix is larger than those of its diagonal.
+    if not (np.isfinite(matrix.diagonal()).all() and np.isfinite(moment).all()):
+        raise FloatingPointError(
+            "The normal equations overflowed: the features of some input are too large. Have "
+            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
+        )
+
+
 def guarded_solve(
     matrix: NDArray[Any], moment: NDArray[Any], current: NDArray[Any], scale: float
 ) -> tuple[NDArray[Any], float]:
@@ -137,13 +147,8 @@ def guarded_solve(
     than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns
     the answer and the jitter.
     """
+    require_finite(matrix, moment)
     diagonal = matrix.diagonal().real
-    # No entry of a positive semi-definite matrix is larger than those of its diagonal.
-    if not (np.isfinite(diagonal).all() and np.isfinite(moment).all()):
-        raise FloatingPointError(
-            "The normal equations overflowed: the features of some input are too large. Have "
-            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
-        )
 
     def quadratic(v: NDArray[Any]) -> float:
         return float((v.conj() @ (matrix @ v - 2 * moment)).real)

@@ -57,7 +57,11 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         "dtype": [StrOptions({"float64", "float32"})],
         "chunk_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "memory_limit": [None, str, Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
