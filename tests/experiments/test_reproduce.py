@@ -176,6 +176,16 @@ def test_the_large_run_takes_the_stand_in_and_says_so(tmp_path, monkeypatch):
     assert "| nycflights | feature learning | 6 | 1 |" in result.output
 
 
+def test_a_file_of_fits_that_is_none_is_left_alone(command, tmp_path):
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "table1-fits.csv"
+    path.write_text("experiment,dataset\ntable1,yacht\n")
+    result = command("table1", "--datasets", "yacht", "--restarts", "1")
+    assert result.exit_code == 2
+    assert "is not a CSV of fits" in result.output
+    assert path.read_text() == "experiment,dataset\ntable1,yacht\n"
+
+
 def test_mistakes_are_told_in_a_sentence(tmp_path):
     for words in (
         ["reproduce", "table3"],
