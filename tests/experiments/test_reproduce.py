@@ -36,6 +36,7 @@ def test_the_settings_are_those_of_the_paper():
         expected = [10, 2, 128, 25, 64, 600, 2000, 1024]
         assert periods == ([10, 2, 128, 25, 64, 1024] if name == "airline" else expected)
         assert (model.alpha, model.beta, model.max_iter, model.tol) == (0.01, 0.1, 10, 0)
+        assert (model.n_estimators, model.early_stopping, model.quantized) == (1, False, True)
         assert (model.objective, model.mixing, model.nonnegative) == ("complex", "l1", False)
     folds = paper_baseline("yacht").cv
     assert isinstance(folds, RepeatedKFold)
