@@ -34,7 +34,7 @@ from polyadic.scaling import InputScaling
 _PAIRS = ((1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (2.0, 0.8), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8))
 BLENDS = (0.0, 0.5, 1.0)
 
-_SCREEN_ROWS, _HALVE_ROWS, _CLIMB_ROWS, _HELD_ROWS = 1_000, 3_000, 16_000, 20_000
+_HELD_ROWS = 20_000
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
 
@@ -86,7 +86,7 @@ class Space:
     alphas: tuple[float, ...]
     blends: tuple[float, ...]
     trends: tuple[bool, ...] = (False, True)
-    n_candidates: int = 64
+    n_candidates: int = 32
     max_rank: int = 32
     work: float = np.inf
 
@@ -156,6 +156,8 @@ class Search:
         order = np.argsort(row_hash(np.column_stack(table.identity), seed + 1), kind="stable")
         self._held = order[out[order]][:_HELD_ROWS]
         self._train = order[~out[order]] if not out.all() else order
+        self._few = self._train[: int(np.clip(len(order) // 10, 4_000, 16_000))]
+        self._some = self._train[: 4 * len(self._few)]
         plain = table.scaled[0.0]
         rows, weight = self._train, table.weight
         kept = None if weight is None else weight[rows]
@@ -183,30 +185,27 @@ class Search:
 
     def _screen(self) -> list[Trial]:
         """Give every candidate two epochs on few rows."""
-        rows = self._train[:_SCREEN_ROWS]
         trials = [
-            self._train_trial("screen", self._new_trial(candidate), rows, 2)
+            self._train_trial("screen", self._new_trial(candidate), self._few, 2)
             for candidate in self._space.draw(self._rng)
         ]
         trials.sort(key=lambda trial: trial.error)
         return trials[: max(1, len(trials) // 5)]
 
     def _halve(self, trials: list[Trial]) -> Trial:
-        """Keep the better third until one is left, on more and more rows."""
-        rows = self._train[:_HALVE_ROWS]
+        """Keep the better third until one is left, on more rows."""
         while True:
-            trials = [self._train_trial("halve", trial, rows, 2) for trial in trials]
+            trials = [self._train_trial("halve", trial, self._some, 2) for trial in trials]
             trials.sort(key=lambda trial: trial.error)
             if len(trials) == 1:
                 return trials[0]
             trials = trials[: max(1, len(trials) // 3)]
-            rows = self._train[:_CLIMB_ROWS]
 
     def _climb(self, trial: Trial) -> Trial:
         """Make the moves that lower the held-out error, first on some rows, then on all."""
         moves = [self._grow, self._lower, self._raise, self._prune]
-        trial = self._moves(trial, self._train[:_CLIMB_ROWS], moves)
-        if len(self._train) > _CLIMB_ROWS:
+        trial = self._moves(trial, self._some, moves)
+        if len(self._train) > len(self._some):
             trial = self._train_trial("climb", trial, self._train, 2, restart=True)
             trial = self._moves(trial, self._train, [self._grow])
         return trial
@@ -215,10 +214,10 @@ class Search:
         self, trial: Trial, rows: NDArray[Any], moves: list[Callable[[Trial], Trial | None]]
     ) -> Trial:
         failed, turn = 0, 0
-        while failed < len(moves) and self._spent < self._space.work:
+        while failed < len(moves):
             moved = moves[turn % len(moves)](trial)
             better = None
-            if moved is not None:
+            if moved is not None and self._affords(moved, rows):
                 better = self._train_trial("climb", moved, rows, 3, restart=True)
             if better is not None and better.error < trial.error * (1 - _GAIN):
                 trial, failed = better, 0  # and try the same move again
@@ -229,7 +228,7 @@ class Search:
     def _polish(self, trial: Trial) -> Trial:
         """Go on until the held-out error rises, for a few epochs at most."""
         for _ in range(4):
-            if self._spent >= self._space.work:
+            if not self._affords(trial, self._train):
                 break
             better = self._train_trial("polish", trial, self._train, 2)
             if better.error >= trial.error:
@@ -299,6 +298,13 @@ class Search:
         self._spent += epochs * _work(len(rows), candidate, self._table.y.shape[1])
         self._note(stage, best, len(rows), epochs)
         return best
+
+    def _affords(self, trial: Trial, rows: NDArray[Any]) -> bool:
+        """Whether one more move, and the last epochs after it, are within bounds."""
+        y = self._table.y
+        move = 3 * _work(len(rows), trial.candidate, y.shape[1])
+        finish = 2 * _work(len(y), trial.candidate, y.shape[1])
+        return self._spent + move + finish <= self._space.work
 
     def _samples(self, candidate: Candidate, rows: NDArray[Any]) -> list[Samples]:
         table = self._table

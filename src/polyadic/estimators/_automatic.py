@@ -18,13 +18,13 @@ from polyadic.scaling import InputScaling
 from polyadic.selection import BLENDS, Choice, Search, Space, Table, Trial, member_of
 
 # Arithmetic of the moves of all members together at effort 1, and rows for the λ shares.
-_WORK = 5e12
+_WORK = 8e12
 _SHARE_ROWS = 5_000
 
 
 def n_members(n_rows: int, effort: float) -> int:
     """Return how many members an automatic fit has: fewer where rows are many."""
-    base = 8 if n_rows <= 20_000 else 4 if n_rows <= 100_000 else 2
+    base = 8 if n_rows <= 20_000 else 4 if n_rows <= 100_000 else 1
     return max(1, round(base * effort))
 
 
@@ -105,7 +105,7 @@ def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
         ranks,
         alphas,
         blends=BLENDS if estimator.scale_inputs else (0.0,),
-        n_candidates=int(np.clip(1280 // n_inputs, 12, 64)),
+        n_candidates=int(np.clip(640 // n_inputs, 12, 32)),
         max_rank=int(np.clip(2 ** int(np.log2(max(n_rows / 40, 1))), 32, 256)),
         work=_WORK * estimator.effort / n_members,
     )
