@@ -110,6 +110,11 @@ class Chunk(ABC):
     def release(self) -> None:
         """Let go of the products."""
 
+    def restart(self, cores: Cores) -> None:
+        """Go on with other cores, in the same memory."""
+        self.set_cores(cores)
+        self.start()
+
     def start(self) -> None:
         """Make products and responses for the cores as they are."""
         self.responses = self.respond()
@@ -149,7 +154,7 @@ class Chunk(ABC):
         M = self.block(core, weights.astype(self.dtype), np.flatnonzero(weights))
         if not self.keep:
             self.forget()
-        G = _gram(M)
+        G = sums(M)
         return NormalEquations(G[:-1, :-1], G[:-1, -1], float(G[-1, -1]), self.weight)
 
     def mixing_equations(self) -> NormalEquations:
@@ -160,7 +165,7 @@ class Chunk(ABC):
         return NormalEquations.of(self.responses.T, self.rows.y, self.rows.weight)
 
 
-def _gram(M: NDArray[Any]) -> NDArray[np.float64]:
+def sums(M: NDArray[Any]) -> NDArray[np.float64]:
     """Return M Mᵀ summed in double precision."""
     if M.dtype == np.float64:
         return np.asarray(M @ M.T)

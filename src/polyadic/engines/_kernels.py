@@ -63,7 +63,7 @@ def fetch(Z: Any, z: int) -> None:
     The hardware does not see it coming: rows of several maps take turns, and within a row
     two streams run side by side.
     """
-    for line in range(0, 2 * BLOCK, 8):
+    for line in range(0, 2 * BLOCK, 64 // Z.itemsize):
         _prefetch(Z, z + line)  # type: ignore[call-arg]
 
 
