@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 
 BLOCK = 64
 # Rows of Z, of 2·BLOCK numbers, that are asked of memory before they are needed.
-_AHEAD = 2
+_AHEAD = 4
 
 # reassoc and contract allow vectors and fused multiply-adds; NaN and infinity stay honest.
 jit = numba.njit(
