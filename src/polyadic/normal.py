@@ -59,6 +59,13 @@ class NormalEquations:
             self.weight + other.weight,
         )
 
+    def __iadd__(self, other: NormalEquations) -> NormalEquations:
+        """Add in the memory of these sums, which are used up."""
+        np.add(self.gram, other.gram, out=self.gram)
+        np.add(self.moment, other.moment, out=self.moment)
+        target, weight = self.target + other.target, self.weight + other.weight
+        return NormalEquations(self.gram, self.moment, target, weight)
+
     def squared_error(self, v: NDArray[Any]) -> float:
         """Return ‖y − B v‖², at least zero in spite of rounding."""
         return max(0.0, float(self.target - 2 * (self.moment @ v) + v @ self.gram @ v))

@@ -86,12 +86,12 @@ class Chunk(ABC):
 
     @abstractmethod
     def assemble(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp], previous: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return M of one core, and the samples for which a division was unsafe.
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
+        """Return M of one core, and the samples, if any, for which a division was unsafe.
 
         M is in the scratch memory of the thread, good until the next call.  Map p has a
-        product that lacks core `previous[p]`, or `core` where that is −1.
+        product that lacks core `lacks[p]`; where that is another one, it is exchanged.
         """
 
     @abstractmethod
@@ -139,10 +139,9 @@ class Chunk(ABC):
         if len(stale):
             self.make(stale, core)
             self.lacks[stale] = core
-        previous = np.where(self.lacks == core, -1, self.lacks)
-        M, unsafe = self.assemble(core, weights, maps, previous)
+        M, unsafe = self.assemble(core, weights, maps)
         self.lacks[maps] = core
-        if len(unsafe):
+        if unsafe is not None:
             M = M.copy()
             exact = self.take(unsafe)
             M[:, unsafe] = exact.block(core, weights, maps)
@@ -151,7 +150,7 @@ class Chunk(ABC):
 
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums of one core step."""
-        M = self.block(core, weights.astype(self.dtype), np.flatnonzero(weights))
+        M = self.block(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
         if not self.keep:
             self.forget()
         G = sums(M)
