@@ -24,8 +24,8 @@ from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
 
-# Columns of a Gram block summed in single precision before they are added in double.
-_SINGLE_BLOCK = 512
+# Most columns of M summed in single precision before they are added in double.
+_SINGLE_BLOCK = 1024
 
 
 _threads = threading.local()
@@ -169,7 +169,7 @@ def sums(M: NDArray[Any]) -> NDArray[np.float64]:
     if M.dtype == np.float64:
         return np.asarray(M @ M.T)
     total = np.zeros((len(M), len(M)))
-    for first in range(0, M.shape[1], _SINGLE_BLOCK):
-        part = M[:, first : first + _SINGLE_BLOCK]
+    n_parts = -(-M.shape[1] // _SINGLE_BLOCK)
+    for part in np.array_split(M, n_parts, axis=1):
         total += part @ part.T
     return total
