@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+_EPSILON = float(np.finfo(np.float64).eps)
 # What is added to the unit diagonal of a system that Cholesky refuses, in this order.
 _JITTERS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
@@ -58,6 +59,13 @@ class NormalEquations:
             self.weight + other.weight,
         )
 
+    def __iadd__(self, other: NormalEquations) -> NormalEquations:
+        """Add in the memory of these sums, which are used up."""
+        np.add(self.gram, other.gram, out=self.gram)
+        np.add(self.moment, other.moment, out=self.moment)
+        target, weight = self.target + other.target, self.weight + other.weight
+        return NormalEquations(self.gram, self.moment, target, weight)
+
     def squared_error(self, v: NDArray[Any]) -> float:
         """Return ‖y − B v‖², at least zero in spite of rounding."""
         return max(0.0, float(self.target - 2 * (self.moment @ v) + v @ self.gram @ v))
@@ -93,44 +101,46 @@ def solve_core(
     objective : {"real", "complex"}
         Fit the real part of the response, or the complex response as the paper does.
     """
-    size, half = len(current), current.size
-    old, moment = current.ravel(), equations.moment
-    matrix = np.array(equations.gram)
+    half, gram, moment = current.size, equations.gram, equations.moment
+    old, penalty = current.ravel(), alpha * others
     if not np.iscomplexobj(current):
-        _add_penalty(matrix, alpha * others, size)
+        matrix = gram.copy()
+        _add_penalty(matrix, penalty)
     elif objective == "real":
         # Re(A v) = [Re A, −Im A] [Re v; Im v]
+        matrix = gram.copy()
         matrix[:half, half:] *= -1
         matrix[half:, :half] *= -1
         moment = np.concatenate([moment[:half], -moment[half:]])
-        re, im = alpha * others.real, alpha * others.imag
-        _add_penalty(matrix[:half, :half], re, size)
-        _add_penalty(matrix[half:, half:], re, size)
-        _add_penalty(matrix[half:, :half], im, size)
-        _add_penalty(matrix[:half, half:], -im, size)
+        _add_penalty(matrix[:half, :half], penalty.real)
+        _add_penalty(matrix[half:, half:], penalty.real)
+        _add_penalty(matrix[half:, :half], penalty.imag)
+        _add_penalty(matrix[:half, half:], -penalty.imag)
         old = np.concatenate([old.real, old.imag])
     else:
-        cross = matrix[:half, half:]
+        cross = gram[:half, half:]
+        matrix = np.empty((half, half), dtype=current.dtype)
+        np.add(gram[:half, :half], gram[half:, half:], out=matrix.real)
+        np.subtract(cross, cross.T, out=matrix.imag)
+        _add_penalty(matrix, penalty)
         moment = moment[:half] - 1j * moment[half:]
-        matrix = (matrix[:half, :half] + matrix[half:, half:]) + 1j * (cross - cross.T)
-        _add_penalty(matrix, alpha * others, size)
     solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target)
     if solution.size != half:
         solution = solution[:half] + 1j * solution[half:]
     return CoreSolution(solution.reshape(current.shape), jitter)
 
 
-def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any], size: int) -> None:
+def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any]) -> None:
     """Add I ⊗ penalty, in place."""
     rank = len(penalty)
-    for first in range(0, size * rank, rank):
+    for first in range(0, len(matrix), rank):
         matrix[first : first + rank, first : first + rank] += penalty
 
 
 def require_finite(matrix: NDArray[Any], moment: NDArray[Any]) -> None:
     """Raise an error that says what to do if the sums overflowed."""
-    # No entry of a positive semi-definite matrix is larger than those of its diagonal.
-    if not (np.isfinite(matrix.diagonal()).all() and np.isfinite(moment).all()):
+    # No entry of a positive semi-definite matrix is larger than the largest of its diagonal.
+    if not np.isfinite(matrix.diagonal().sum() + moment.sum()):
         raise FloatingPointError(
             "The normal equations overflowed: the features of some input are too large. Have "
             "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
@@ -151,22 +161,21 @@ def guarded_solve(
     diagonal = matrix.diagonal().real
 
     def quadratic(v: NDArray[Any]) -> float:
-        return float((v.conj() @ (matrix @ v - 2 * moment)).real)
+        return float(np.vdot(v, matrix @ v - 2 * moment).real)
 
     # A zero diagonal entry is a column of zeros: it gets the answer zero.
-    with np.errstate(divide="ignore"):
-        inverse = np.where(diagonal > 0, 1 / np.sqrt(diagonal), 0.0)
+    inverse = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))
     scaled = matrix * np.multiply.outer(inverse, inverse)
     bound = quadratic(current) + 1e-12 * scale
-    rounding = 4 * len(inverse) * np.finfo(float).eps
+    rounding = 4 * len(inverse) * _EPSILON
     for jitter in _JITTERS:
-        np.fill_diagonal(scaled, 1 + jitter)
+        scaled.ravel()[:: len(inverse) + 1] = 1 + jitter  # the diagonal
         factor = _cholesky(scaled)
         # A pivot that is rounding means that Cholesky went through by luck.
-        if factor is None or np.square(factor.diagonal().real).min() < rounding:
+        if factor is None or float(factor.diagonal().real.min()) ** 2 < rounding:
             continue
         answer = inverse * _solve(factor, moment * inverse)
-        if np.isfinite(answer).all() and quadratic(answer) <= bound:
+        if quadratic(answer) <= bound:  # false for what is not finite
             return answer, jitter
     return current, _JITTERS[-1]
 

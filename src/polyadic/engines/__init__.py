@@ -6,7 +6,7 @@
 
 An engine knows arrays and the layout of the tensor.  It does not know penalties,
 tolerances, estimators, or where the other rows live.  Its state is opaque and can always
-be rebuilt by `start`.
+be rebuilt by `start`; `restart` does so in memory that is there already.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ class Engine(Protocol):
 
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Any:
         """Return the state of a chunk for these cores."""
+
+    def restart(self, state: Any, cores: Cores) -> Any:
+        """Return the state for other cores of the same sizes; the old one may be used up."""
 
     def normal_equations(
         self, state: Any, core: int, weights: NDArray[np.float64]

@@ -24,8 +24,8 @@ from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
 
-# Columns of a Gram block summed in single precision before they are added in double.
-_SINGLE_BLOCK = 512
+# Most columns of M summed in single precision before they are added in double.
+_SINGLE_BLOCK = 1024
 
 
 _threads = threading.local()
@@ -86,12 +86,12 @@ class Chunk(ABC):
 
     @abstractmethod
     def assemble(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp], previous: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return M of one core, and the samples for which a division was unsafe.
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
+        """Return M of one core, and the samples, if any, for which a division was unsafe.
 
         M is in the scratch memory of the thread, good until the next call.  Map p has a
-        product that lacks core `previous[p]`, or `core` where that is −1.
+        product that lacks core `lacks[p]`; where that is another one, it is exchanged.
         """
 
     @abstractmethod
@@ -109,6 +109,11 @@ class Chunk(ABC):
     @abstractmethod
     def release(self) -> None:
         """Let go of the products."""
+
+    def restart(self, cores: Cores) -> None:
+        """Go on with other cores, in the same memory."""
+        self.set_cores(cores)
+        self.start()
 
     def start(self) -> None:
         """Make products and responses for the cores as they are."""
@@ -134,10 +139,9 @@ class Chunk(ABC):
         if len(stale):
             self.make(stale, core)
             self.lacks[stale] = core
-        previous = np.where(self.lacks == core, -1, self.lacks)
-        M, unsafe = self.assemble(core, weights, maps, previous)
+        M, unsafe = self.assemble(core, weights, maps)
         self.lacks[maps] = core
-        if len(unsafe):
+        if unsafe is not None:
             M = M.copy()
             exact = self.take(unsafe)
             M[:, unsafe] = exact.block(core, weights, maps)
@@ -146,10 +150,10 @@ class Chunk(ABC):
 
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums of one core step."""
-        M = self.block(core, weights.astype(self.dtype), np.flatnonzero(weights))
+        M = self.block(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
         if not self.keep:
             self.forget()
-        G = _gram(M)
+        G = sums(M)
         return NormalEquations(G[:-1, :-1], G[:-1, -1], float(G[-1, -1]), self.weight)
 
     def mixing_equations(self) -> NormalEquations:
@@ -160,12 +164,12 @@ class Chunk(ABC):
         return NormalEquations.of(self.responses.T, self.rows.y, self.rows.weight)
 
 
-def _gram(M: NDArray[Any]) -> NDArray[np.float64]:
+def sums(M: NDArray[Any]) -> NDArray[np.float64]:
     """Return M Mᵀ summed in double precision."""
     if M.dtype == np.float64:
         return np.asarray(M @ M.T)
     total = np.zeros((len(M), len(M)))
-    for first in range(0, M.shape[1], _SINGLE_BLOCK):
-        part = M[:, first : first + _SINGLE_BLOCK]
+    n_parts = -(-M.shape[1] // _SINGLE_BLOCK)
+    for part in np.array_split(M, n_parts, axis=1):
         total += part @ part.T
     return total

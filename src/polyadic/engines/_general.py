@@ -58,22 +58,23 @@ class GeneralChunk(Chunk):
         return np.stack(list(each))
 
     def assemble(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp], previous: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return M of one core, and the samples for which a division was unsafe."""
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
+        """Return M of one core, and the samples, if any, for which a division was unsafe."""
         n, (size, rank) = len(self.rows), self.cores[core].shape
         A = np.zeros((size, rank, n), dtype=self.field)
         flags = np.zeros(n, dtype=bool)
         for p in maps.tolist():
             psi = self._factor(p, core)
-            if previous[p] >= 0:
+            if self.lacks[p] != core:
                 w = self.cores[core]
                 reach = np.linalg.norm(psi, axis=0), np.linalg.norm(w, axis=0)
                 reach[1][:] *= _UNSAFE[self.dtype]
-                into = self._response(p, int(previous[p]))
+                into = self._response(p, int(self.lacks[p]))
                 _kernels.general_exchange(self.Z[p], into, w.T @ psi, *reach, flags)
             _kernels.general_accumulate(A, self.Z[p], psi, weights[p])
-        return self._block(A.reshape(size * rank, n)), np.flatnonzero(flags)
+        unsafe = np.flatnonzero(flags) if flags.any() else None
+        return self._block(A.reshape(size * rank, n)), unsafe
 
     def _block(self, A: NDArray[Any]) -> NDArray[Any]:
         """Return M, real and imaginary parts and y stacked and weighted."""

@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 
 BLOCK = 64
 # Rows of Z, of 2·BLOCK numbers, that are asked of memory before they are needed.
-_AHEAD = 2
+_AHEAD = 4
 
 # reassoc and contract allow vectors and fused multiply-adds; NaN and infinity stay honest.
 jit = numba.njit(
@@ -63,7 +63,7 @@ def fetch(Z: Any, z: int) -> None:
     The hardware does not see it coming: rows of several maps take turns, and within a row
     two streams run side by side.
     """
-    for line in range(0, 2 * BLOCK, 8):
+    for line in range(0, 2 * BLOCK, 64 // Z.itemsize):
         _prefetch(Z, z + line)  # type: ignore[call-arg]
 
 
@@ -189,7 +189,7 @@ def assemble(
     flags: Any,
     Z: Any,
     maps: Any,
-    previous: Any,
+    lacks: Any,
     weights: Any,
     x: Any,
     root: Any,
@@ -201,8 +201,8 @@ def assemble(
 ) -> int:
     """Write the block M of one core step; return how many samples need another way.
 
-    Where `previous[p]` is a core, Z of map p lacks that one and is brought on to lack
-    `core` instead: multiplied by the factor of the former, divided by that of the latter.
+    Where Z of map p lacks another core, `lacks[p]`, it is brought on to lack `core`
+    instead: multiplied by the factor of the former, divided by that of the latter.
     A sample for which that quotient is unsafe is flagged.
     """
     n_blocks, rank = x.shape[1] // BLOCK, W.shape[2]
@@ -213,16 +213,16 @@ def assemble(
         first = block * BLOCK
         for p in maps:
             fill(x, first, where[core], polar[p], E, (4 * p + 2) * BLOCK)
-            if previous[p] >= 0:
-                fill(x, first, where[previous[p]], polar[p], E, 4 * p * BLOCK)
+            if lacks[p] != core:
+                fill(x, first, where[lacks[p]], polar[p], E, 4 * p * BLOCK)
         for r in range(rank):
             A[:] = zero
             for j, p in enumerate(maps):
                 z = ((p * n_blocks + block) * rank + r) * 2 * BLOCK
                 later, k = divmod(j + _AHEAD, len(maps))
                 fetch(Z, ((maps[k] * n_blocks + block) * rank + r + later) * 2 * BLOCK)
-                if previous[p] >= 0:
-                    into, out = W[previous[p], :, r], W[core, :, r]
+                if lacks[p] != core:
+                    into, out = W[lacks[p], :, r], W[core, :, r]
                     reach = modulus_of(polar[p, 1], where[core, 1] + 1)
                     least = least_square(out, reach, tolerance)
                     if exchange(A, weights[p], Z, z, E, p, into, out, least):

@@ -44,6 +44,8 @@ class PolarChunk(Chunk):
         self.y = np.zeros(self.padded, dtype=self.dtype)
         self.y[:n] = rows.y
         self.y *= self.root
+        self.flags = np.zeros(self.padded, dtype=bool)
+        self.unsafe = self.dtype.type(_UNSAFE[self.dtype])
         self.Z = np.empty(0, dtype=self.dtype)
 
     @staticmethod
@@ -77,18 +79,21 @@ class PolarChunk(Chunk):
         _kernels.product(self.Z, responses, maps, self.x, self.where, self.W, self.polar, without)
 
     def assemble(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp], previous: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return M of one core, and the samples for which a division was unsafe."""
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
+        """Return M of one core, and the samples, if any, for which a division was unsafe."""
+        n = len(self.rows)
         M = scratch((4 * self.W.shape[2] + 1, self.padded), self.dtype)
         M[-1] = self.y
-        flags = np.zeros(self.padded, dtype=bool)
         n_flagged = _kernels.assemble(
-            M, flags, self.Z, maps, previous, weights, self.x, self.root,
-            self.where, self.W, self.polar, core, self.dtype.type(_UNSAFE[self.dtype]),
+            M, self.flags, self.Z, maps, self.lacks, weights, self.x, self.root,
+            self.where, self.W, self.polar, core, self.unsafe,
         )  # fmt: skip
-        n = len(self.rows)
-        return M[:, :n], np.flatnonzero(flags[:n]) if n_flagged else np.empty(0, np.intp)
+        if not n_flagged:
+            return M[:, :n], None
+        unsafe = np.flatnonzero(self.flags[:n])
+        self.flags[:] = False
+        return M[:, :n], unsafe
 
     def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""

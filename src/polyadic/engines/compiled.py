@@ -44,6 +44,11 @@ class CompiledEngine:
         chunk.start()
         return chunk
 
+    def restart(self, state: Chunk, cores: Cores) -> Chunk:
+        """Return the state for other cores of the same sizes, in the same memory."""
+        state.restart(cores)
+        return state
+
     def normal_equations(
         self, state: Chunk, core: int, weights: NDArray[np.float64]
     ) -> NormalEquations:

@@ -73,6 +73,10 @@ class ReferenceEngine:
         """Return the state of a chunk for these cores."""
         return _State(rows, cores, layout, self.dtype)
 
+    def restart(self, state: _State, cores: Cores) -> _State:
+        """Return the state for other cores of the same sizes."""
+        return self.start(state.rows, cores, state.layout)
+
     def normal_equations(
         self, state: _State, core: int, weights: NDArray[np.float64]
     ) -> NormalEquations:

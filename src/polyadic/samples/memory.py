@@ -58,9 +58,14 @@ class MemorySamples:
 
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
-        self._states = []  # the old state is let go before the new one takes memory
         if cores[0].shape[1] != self._rank:
             self._prepare(cores[0].shape[1])
+        if self._states:
+            # In the memory they have: fresh pages cost about as much as the products.
+            self._states = self._workers.map(
+                lambda state: self._engine.restart(state, cores), self._states
+            )
+            return
         layout = self._layout
         self._states = self._workers.map(
             lambda rows: self._engine.start(rows, cores, layout), self._chunks
@@ -68,7 +73,7 @@ class MemorySamples:
 
     def _prepare(self, rank: int) -> None:
         """Cut the rows for this rank, and see that the state fits."""
-        self._rank = rank
+        self._rank, self._states = rank, []
         size = self._chunk_size or auto_chunk_size(len(self), self._layout, rank)
         self._chunks = [self._rows.take(part) for part in slices(len(self), size)]
         self._engine = self._budget.fit(self._engine, self._layout, rank, size, self._workers)

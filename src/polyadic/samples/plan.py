@@ -84,9 +84,9 @@ class Budget:
         needed = free.state_bytes(n_rows, layout, rank) + engine.state_bytes(scratch, layout, rank)
         if needed > self.limit:
             raise MemoryError(
-                f"`memory_limit` must be at least {needed / 1e6:.1f} MB for {n_rows} rows, rank "
-                f"{rank} and {len(layout.maps)} feature maps ({kept / 1e6:.1f} MB to keep the "
-                f"state, which is faster), got {self.limit / 1e6:.1f} MB. Raise it, or lower "
+                f"`memory_limit` must be at least {needed / 1e6:.3g} MB for {n_rows} rows, rank "
+                f"{rank} and {len(layout.maps)} feature maps ({kept / 1e6:.3g} MB to keep the "
+                f"state, which is faster), got {self.limit / 1e6:.3g} MB. Raise it, or lower "
                 "rank, chunk_size, n_jobs or the number of feature maps."
             )
         return free

@@ -100,7 +100,8 @@ class Workers:
     def sum(self, function: Callable[[S], A], items: Sequence[S]) -> A:
         """Add the answers for all items, always in the order of the items.
 
-        An answer waits only for those before it, so few are alive at a time.
+        An answer waits only for those before it, so few are alive at a time.  They are
+        added in the memory of the first, so `function` returns one of its own.
         """
         lock, waiting = threading.Lock(), dict[int, A]()
         total: list[A] = []
@@ -113,7 +114,10 @@ class Workers:
                 waiting[index] = answer
                 while added in waiting:
                     answer = waiting.pop(added)
-                    total[:] = [total[0] + answer] if total else [answer]
+                    if total:
+                        total[0] += answer
+                    else:
+                        total.append(answer)
                     added += 1
 
         self._run(work, len(items))
