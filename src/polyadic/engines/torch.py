@@ -1,8 +1,8 @@
 """The PyTorch engine: the verbs on any torch device, fused kernels where there are some.
 
 A state gives a block, the columns of B and y of the weighted rows as the rows of one
-matrix with the samples innermost; the engine's part is block · blockᵀ, which holds every
-sum at once.  `EagerState` is plain PyTorch for any layout; `KernelState` runs the Triton
+matrix with the samples innermost, cut into a stack of parts; the engine's part is
+Σ part · partᵀ, which holds every sum at once.  `EagerState` is plain PyTorch for any layout; `KernelState` runs the Triton
 kernels for quantized complex layouts of geometric maps, the ones that large fits use.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
-from polyadic.engines.torch_eager import EagerState, State
+from polyadic.engines.torch_eager import EagerState, State, in_parts
 from polyadic.engines.torch_features import is_geometric
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
@@ -84,13 +84,15 @@ class TorchEngine:
     def core_sums(self, state: State, core: int, weights: NDArray[np.float64]) -> Tensor:
         """Return the Gram matrix of [B, y] on the device."""
         with _no_tf32():
-            return gram(state.block(core, weights))
+            height = state.n_columns(core) + 1
+            return gram(state.block(core, weights))[:height, :height]
 
     def mixing_sums(self, state: State) -> Tensor:
         """Return the Gram matrix of [F, y] on the device."""
         with _no_tf32():
             responses = state.responses(range(len(state.layout.maps)))
-            return gram(torch.cat([responses, state.y[None]]).to(torch.float64) * state.root)
+            block = torch.cat([responses, state.y[None]]).to(torch.float64) * state.root
+            return gram(in_parts(block))
 
     def normal_equations(
         self, state: State, core: int, weights: NDArray[np.float64]
@@ -129,21 +131,13 @@ def equations(sums: Tensor, total: float) -> NormalEquations:
     return NormalEquations(matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1]), total)
 
 
-def gram(block: Tensor, length: int = 8192) -> Tensor:
-    """Return block · blockᵀ in double precision, from products over `length` columns each.
+def gram(parts: Tensor) -> Tensor:
+    """Return the sum of part · partᵀ over a stack of parts, in double precision.
 
-    Single-precision blocks are multiplied in single precision, but only the short
-    products: their sum is double, which keeps the error that of a few thousand rows.
+    Single-precision parts are multiplied in single precision, but each part is only a few
+    thousand columns wide, and what adds the parts up is double.
     """
-    height, width = block.shape
-    length = min(length, width)
-    whole = width - width % length
-    parts = block[:, :whole].unflatten(1, (-1, length)).transpose(0, 1)
-    total = torch.bmm(parts, parts.transpose(1, 2)).sum(0, dtype=torch.float64)
-    if whole < width:
-        rest = block[:, whole:]
-        total += (rest @ rest.T).to(torch.float64)
-    return total.reshape(height, height)
+    return torch.bmm(parts, parts.transpose(1, 2)).sum(0, dtype=torch.float64)
 
 
 @contextmanager

@@ -55,8 +55,15 @@ class State:
         pad = (0, width - len(y))
         return torch.nn.functional.pad(y, pad), torch.nn.functional.pad(root, pad)
 
+    def n_columns(self, core: int) -> int:
+        """Return the number of columns of B in the step of one core."""
+        return self.layout.core_sizes[core] * self.rank * (2 if self.layout.is_complex else 1)
+
     def block(self, core: int, weights: NDArray[np.float64]) -> Tensor:
-        """Return the columns of B and y of the weighted rows, as rows of one matrix."""
+        """Return the columns of B and y of the weighted rows: parts × columns × rows.
+
+        Further columns may follow, of zeros.
+        """
         raise NotImplementedError
 
     def responses(self, maps: Iterable[int]) -> Tensor:
@@ -89,14 +96,15 @@ class EagerState(State):
         self._cores[core] = self._upload(value)
 
     def block(self, core: int, weights: NDArray[np.float64]) -> Tensor:
-        """Return the columns of B and y of the weighted rows, as rows of one matrix."""
+        """Return the columns of B and y of the weighted rows: parts × columns × rows."""
         size, width = len(self._cores[core]), len(self.y)
         A = torch.zeros((size, self.rank, width), dtype=self._field, device=self.X.device)
         for p in np.flatnonzero(weights).tolist():
             A += float(weights[p]) * (self._without(p, core) * self._factor(p, core)[:, None])
         A = A.flatten(0, 1)
         parts = [A.real, A.imag] if A.is_complex() else [A]
-        return torch.cat([*parts, self.y[None].to(self.dtype)]).to(self.block_dtype) * self.root
+        block = torch.cat([*parts, self.y[None].to(self.dtype)]).to(self.block_dtype)
+        return in_parts(block * self.root)
 
     def responses(self, maps: Iterable[int]) -> Tensor:
         """Return the real responses of some maps, one row each."""
@@ -139,3 +147,11 @@ class EagerState(State):
         if not bool(lost.any()):
             return quotient
         return torch.where(lost, self._product(p, without=core), quotient)
+
+
+def in_parts(block: Tensor, width: int = 4096) -> Tensor:
+    """Cut a matrix into a stack of parts of `width` columns; zeros fill the last one."""
+    if block.shape[1] <= width:
+        return block[None]
+    padded = torch.nn.functional.pad(block, (0, -block.shape[1] % width))
+    return padded.unflatten(1, (-1, width)).transpose(0, 1)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import triton
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,8 +17,8 @@ from polyadic.engines.torch_eager import TINY, State
 from polyadic.engines.torch_features import core_places, leading, ratio, wave
 from polyadic.features import GeometricFeatures, TensorLayout
 
-_ALIGNMENT = 1024  # columns are padded to a multiple, so that kernels need no edge cases
 _RANKS = 4  # ranks that one program takes at a time: few, so that little is padded
+_MAPS = 8  # maps whose factors fit into the registers of one program
 
 
 class KernelState(State):
@@ -27,38 +26,46 @@ class KernelState(State):
 
     def __init__(self, rows: Rows, cores: Cores, layout: TensorLayout, *options: Any) -> None:
         super().__init__(rows, cores, layout, *options)
+        self._device = self.X.device
         self._places = core_places(layout)
         dims = [dim for dim, _ in self._places]
-        self._first = self._tensor(np.searchsorted(dims, np.arange(len(layout.n_basis) + 1)))
+        self._first = self._upload(np.searchsorted(dims, np.arange(len(layout.n_basis) + 1)))
         identity = np.zeros((2, self.rank))
         identity[0] = 1
-        self._cores = self._tensor(np.stack([_planes(core) for core in [*cores, identity]]))
-        self._cores = self._cores.to(self.dtype)
+        planes = np.stack([_planes(core) for core in [*cores, identity]])
+        self._cores = self._upload(planes).to(self.dtype)
         self._ratios: tuple[Tensor, ...] | None = None
         self._products: Tensor | None = None
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
 
     def width(self, n_rows: int) -> int:
-        """Return how many columns the arrays of `n_rows` rows have."""
-        return -(-n_rows // _ALIGNMENT) * _ALIGNMENT
+        """Return the number of rows with the padding that fills the last tile."""
+        self._tile = 4096 if n_rows > 2**16 else kernels.FLAGGED_ROWS
+        return -(-n_rows // self._tile) * self._tile
 
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
+    def _upload(self, array: NDArray[Any]) -> Tensor:
         if array.dtype.kind == "i":
             array = array.astype(np.int32)
-        return torch.as_tensor(array).to(self.X.device)
+        return torch.as_tensor(array).to(self._device)
+
+    def _empty(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=self.dtype, device=self._device)
 
     def _set_core(self, core: int, value: NDArray[Any]) -> None:
-        self._cores[core] = self._tensor(_planes(value)).to(self.dtype)
+        self._cores[core] = self._upload(_planes(value)).to(self.dtype)
 
     def block(self, core: int, weights: NDArray[np.float64]) -> Tensor:
-        """Return the columns of B and y of the weighted rows, as rows of one matrix."""
-        shape = (4 * self.rank + 1, len(self.y))
-        block = torch.empty(shape, dtype=self.block_dtype, device=self.X.device)
-        torch.mul(self.y, self.root, out=block[-1])
+        """Return the columns of B and y of the weighted rows, tile by tile."""
+        filled = 4 * self.rank
+        # Products of matrices whose height is a multiple of 4 are faster.
+        shape = (self.n_tiles, -(-(filled + 1) // 4) * 4, self._tile)
+        block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
+        block[:, filled] = (self.y * self.root).view(-1, self._tile)
+        block[:, filled + 1 :] = 0
         active = np.flatnonzero(weights).tolist()
         opened = {self.opened[p] for p in active}
-        if len(active) == 0:
-            block[:-1] = 0
+        if not active:
+            block[:, :filled] = 0
         elif self.keep and len(opened) == 1 and None not in opened:
             self._step(block, opened.pop(), core, weights)
         else:
@@ -70,15 +77,14 @@ class KernelState(State):
 
     def responses(self, maps: Iterable[int]) -> Tensor:
         """Return the real responses of some maps, one row each."""
-        chosen = self._tensor(np.array(list(maps)))
+        chosen = self._upload(np.array(list(maps)))
         er, ei, lr, li = self._features()
-        shape = (len(chosen), len(self.y))
-        out = torch.empty(shape, dtype=self.dtype, device=self.X.device)
+        out = self._empty(len(chosen), len(self.y))
         rows = self._rows_per_program()
-        kernels.respond[(shape[1] // rows, shape[0])](
-            er, ei, lr, li, self._cores, self._first, chosen, out, shape[1],
-            len(self.layout.n_basis), len(self._places),
-            RANK=self.rank, RANKS=_RANKS, BLOCK=rows, LEADING=lr is not er,
+        kernels.respond[(len(self.y) // rows, len(chosen))](
+            er, ei, lr, li, self._cores, self._first, chosen, out,
+            len(self.layout.n_basis), len(self._places), len(self.layout.maps), len(self.y),
+            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=rows, LEADING=lr is not er,
         )  # fmt: skip
         return out
 
@@ -87,19 +93,17 @@ class KernelState(State):
         er, ei, _, _ = self._features()
         assert self._products is not None
         maps, values = self._choose(weights)
-        width = len(self.y)
-        flags = torch.zeros(
-            -(-width // kernels.FLAGGED_ROWS), dtype=torch.int32, device=self.X.device
-        )
-        padded = triton.next_power_of_2(len(maps))
+        n_flags = len(self.y) // kernels.FLAGGED_ROWS
+        flags = torch.zeros(n_flags, dtype=torch.int32, device=self._device)
         rows = 128 if self.dtype == torch.float64 else 256
-        kernels.step[(width // rows,)](
-            self._products[0], self._products[1], er, ei, self._cores, maps, values, self.root,
-            block, flags, width, len(self.layout.n_basis), len(maps), old, *self._places[old],
-            core, *self._places[core], TINY[self.dtype] ** 2,
-            RANK=self.rank, MAPS=padded, BLOCK=rows, FLAGGED=kernels.FLAGGED_ROWS,
-            num_warps=min(16, max(4, padded // 2)),
-        )  # fmt: skip
+        for first in range(0, len(maps), _MAPS):
+            kernels.step[(len(self.y) // rows,)](
+                *self._products, er, ei, self._cores, maps[first:], values[first:], self.root,
+                block, flags, len(self.layout.n_basis), len(self.layout.maps),
+                old, *self._places[old], core, *self._places[core], TINY[self.dtype] ** 2,
+                MAPS=min(_MAPS, len(maps) - first), ADD=first > 0, RANK=self.rank,
+                HEIGHT=block.shape[1], TILE=self._tile, BLOCK=rows, FLAGGED=kernels.FLAGGED_ROWS,
+            )  # fmt: skip
         self._assemble(block, core, weights, flags)
 
     def _assemble(
@@ -109,19 +113,25 @@ class KernelState(State):
         er, ei, lr, li = self._features()
         maps, values = self._choose(weights)
         products: Any = (er, ei)  # stand-ins where nothing is kept
+        n_maps, n_cores = len(self.layout.maps), len(self._places)
         if self.keep:
             if self._products is None:
-                shape = (2, len(self.layout.maps), self.rank, len(self.y))
-                self._products = torch.empty(shape, dtype=self.dtype, device=self.X.device)
+                self._products = self._empty(2, self.n_tiles, n_maps, self.rank, self._tile)
             products = self._products
         rows = self._rows_per_program()
         kernels.assemble[(len(self.y) // rows,)](
-            products[0], products[1], er, ei, lr, li, self._cores, self._first, maps, values,
-            self.root, block, self._first if flags is None else flags, len(self.y),
-            len(self.layout.n_basis), len(self._places), len(maps), core, *self._places[core],
-            RANK=self.rank, RANKS=_RANKS, BLOCK=rows, LEADING=lr is not er, STORE=self.keep,
-            FLAGS=flags is not None, FLAGGED=kernels.FLAGGED_ROWS,
+            *products, er, ei, lr, li, self._cores, self._first, maps, values, self.root, block,
+            self._first if flags is None else flags, len(self.layout.n_basis), n_cores, n_maps,
+            len(maps), core, *self._places[core],
+            RANK=self.rank, RANKS=_RANKS, HEIGHT=block.shape[1], TILE=self._tile, BLOCK=rows,
+            LEADING=lr is not er, STORE=self.keep, FLAGS=flags is not None,
+            FLAGGED=kernels.FLAGGED_ROWS,
         )  # fmt: skip
+
+    @property
+    def n_tiles(self) -> int:
+        """Number of tiles the rows are cut into."""
+        return len(self.y) // self._tile
 
     def _rows_per_program(self) -> int:
         return 256 if self.dtype == torch.float64 else 512
@@ -130,45 +140,50 @@ class KernelState(State):
         """Return the maps that take part and their weights, uploaded once a sweep."""
         if self._chosen is None or not np.array_equal(self._chosen[0], weights):
             maps = np.flatnonzero(weights)
-            values = self._tensor(weights[maps]).to(self.dtype)
-            self._chosen = (weights.copy(), self._tensor(maps), values)
+            values = self._upload(weights[maps]).to(self.dtype)
+            self._chosen = (weights.copy(), self._upload(maps), values)
         return self._chosen[1], self._chosen[2]
 
     def _features(self) -> tuple[Tensor, ...]:
         """Return ratios and leading terms, real and imaginary; the ratios where none leads."""
         if self._ratios is not None:
             return self._ratios
-        shape = (2, len(self.layout.maps), self.X.shape[1], len(self.y))
-        ratios = torch.empty(shape, dtype=self.dtype, device=self.X.device)
-        terms = []
-        for p, feature_map in enumerate(self.layout.maps):
+        maps = self.layout.maps
+        er, ei = self._empty(2, self.n_tiles, len(maps), self.X.shape[1], self._tile)
+        terms = {}
+        for p, feature_map in enumerate(maps):
             assert isinstance(feature_map, GeometricFeatures)
-            self._write_ratio(feature_map, ratios[0, p], ratios[1, p])
-            terms.append(leading(self.X, feature_map, self.layout))
-        er, ei = ratios
-        result = (er, ei, er, ei)
-        if any(term is not None for term in terms):
-            lead = torch.zeros((2, len(terms), len(self.y)), dtype=self.dtype, device=self.X.device)
-            lead[0] = 1
-            for p, term in enumerate(terms):
-                if term is not None:
-                    lead[0, p, : len(self.X)], lead[1, p, : len(self.X)] = term.real, term.imag
-            result = (er, ei, lead[0], lead[1])
+            self._write_ratio(p, feature_map, er, ei)
+            term = leading(self.X, feature_map, self.layout)
+            if term is not None:
+                terms[p] = term
+        features = (er, ei, er, ei)
+        if terms:
+            lr, li = self._empty(2, self.n_tiles, len(maps), self._tile)
+            lr.fill_(1), li.fill_(0)
+            for p, term in terms.items():
+                lr[:, p], li[:, p] = self._tiled(term.real), self._tiled(term.imag)
+            features = (er, ei, lr, li)
         if self.keep:
-            self._ratios = result
-        return result
+            self._ratios = features
+        return features
 
-    def _write_ratio(self, feature_map: GeometricFeatures, re: Tensor, im: Tensor) -> None:
+    def _tiled(self, values: Tensor) -> Tensor:
+        """Pad an array with the rows innermost, and cut it into tiles, tiles second to last."""
+        padded = torch.nn.functional.pad(values, (0, len(self.y) - values.shape[-1]))
+        return padded.unflatten(-1, (-1, self._tile))
+
+    def _write_ratio(self, p: int, feature_map: GeometricFeatures, er: Tensor, ei: Tensor) -> None:
         known = wave(feature_map)
-        n_rows = len(self.X)
         if known is None:
             values = ratio(self.X, feature_map, torch.complex128)
-            re.zero_(), im.zero_()
-            re[:, :n_rows], im[:, :n_rows] = values.real, values.imag
+            er[:, p] = self._tiled(values.real).transpose(0, 1)
+            ei[:, p] = self._tiled(values.imag).transpose(0, 1)
             return
-        kernels.fourier_ratio[(len(self.y) // _ALIGNMENT, len(re))](
-            self.X, re, im, n_rows, self.X.stride(0), self.X.stride(1), len(self.y),
-            self._tensor(np.array(known)), BLOCK=_ALIGNMENT,
+        rows = kernels.FLAGGED_ROWS
+        kernels.fourier_ratio[(len(self.y) // rows, self.X.shape[1])](
+            self.X, er, ei, self._upload(np.array(known)), len(self.X), *self.X.stride(),
+            p, len(self.layout.maps), TILE=self._tile, BLOCK=rows,
         )  # fmt: skip
 
 
