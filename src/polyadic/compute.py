@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import TensorLayout
 from polyadic.samples import Samples
 from polyadic.samples.memory import MemorySamples, Workers, predict
+
+if TYPE_CHECKING:
+    from polyadic.device import DeviceCompute
 
 ENGINES = ("auto", "reference")
 
@@ -44,13 +47,13 @@ class Compute:
         chunk_size: int | str = "auto",
         memory_limit: float | str | None = None,
         n_jobs: int | None = None,
-    ) -> Iterator[Compute]:
+    ) -> Iterator[Compute | DeviceCompute]:
         """Hold threads for the length of a fit or a prediction."""
         if device not in (None, "cpu"):
-            raise ValueError(
-                f"`device` must be None or 'cpu', got {device!r}. This version computes on "
-                "the CPU only."
-            )
+            from polyadic.device import DeviceCompute
+
+            yield DeviceCompute.open(device, dtype, chunk_size, memory_limit)
+            return
         rows = 4096 if isinstance(chunk_size, str) else chunk_size
         with Workers(_openmp_effective_n_threads(n_jobs)).open() as workers:
             yield cls(ReferenceEngine(dtype), rows, workers)

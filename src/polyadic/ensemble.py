@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from polyadic.als import Model
 from polyadic.compute import Compute
+from polyadic.device import DeviceCompute
 from polyadic.features import TensorLayout
 
 
@@ -23,7 +24,9 @@ class Member:
     share: float = 1.0
 
 
-def predict(members: Sequence[Member], compute: Compute, X: NDArray[Any]) -> NDArray[np.float64]:
+def predict(
+    members: Sequence[Member], compute: Compute | DeviceCompute, X: NDArray[Any]
+) -> NDArray[np.float64]:
     """Return the shared prediction for scaled rows, one column for each target."""
     total = np.zeros((len(X), len(members[0].model.cores)))
     for member in members:

@@ -61,7 +61,12 @@ class TorchEngine:
         if kernels is None:
             kernels = self.device.type == "cuda" and importlib.util.find_spec("triton") is not None
         self.kernels = kernels
+        self._precision = dtype
         self.block_dtype = torch.float64 if self._doubles_are_fast() else self.dtype
+
+    def keeping(self, keep: bool) -> TorchEngine:
+        """Return this engine with or without products that stay in memory."""
+        return TorchEngine(self.device, self._precision, keep=keep, kernels=self.kernels)
 
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> State:
         """Return the state of a chunk for these cores."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyadic import als, cpd, ensemble, mixing
 from polyadic.compute import ENGINES, Compute
+from polyadic.device import DeviceCompute, like, to_host
 from polyadic.ensemble import Member
 from polyadic.estimators._data import TrainingData, tensor_layout, training_data
 from polyadic.estimators._progress import Progress
@@ -92,7 +93,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         self,
         data: TrainingData,
         layout: TensorLayout,
-        compute: Compute,
+        compute: Compute | DeviceCompute,
         seed: int,
         model: als.Model | None,
         on_epoch: Any,
@@ -146,7 +147,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             self.validation_curve_ = [epoch.validation_error for epoch in fits[0].epochs]
         _warn(fits, self.feature_weights_)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Any:
         """Predict the target of each row.
 
         Parameters
@@ -158,10 +159,10 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions in the target's units.
+            Predictions in the target's units; a tensor on the device of `X` where `X` is one.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
         with np.errstate(over="ignore", invalid="ignore"), self._compute() as compute:
             scaled = self.input_scaling_.apply(X)
             y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, scaled))
@@ -172,7 +173,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
                 f"{len(bad) - 1} others overflow: they are too far outside the training "
                 "range. Clip them to it, or use Fourier features."
             )
-        return y[:, 0] if self._single_target else y
+        return like(y[:, 0] if self._single_target else y, given)
 
     def _earlier_models(self, layout: TensorLayout, n_targets: int) -> list[als.Model]:
         """Return the models that a warm start goes on from."""
@@ -187,7 +188,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             )
         return [member.model for member in self.members_]
 
-    def _compute(self) -> AbstractContextManager[Compute]:
+    def _compute(self) -> AbstractContextManager[Compute | DeviceCompute]:
         return Compute.open(
             engine=self.engine,
             device=self.device,
