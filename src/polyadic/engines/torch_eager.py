@@ -20,11 +20,11 @@ TINY = {torch.float64: 1e-6, torch.float32: 3e-4}
 
 
 class State:
-    """Rows and cores of a chunk, and which core is left out of each map's product.
+    """Rows and cores of a chunk, and which cores are left out of each map's product.
 
-    `opened[p]` is the core left out of the kept product of map p, None where there is no
-    such product.  A commit to the core that is left out changes nothing in the product;
-    a commit to any other makes it worthless.
+    `opened[p]` is the group of cores left out of the kept product of map p, None where
+    there is no such product.  A commit to a core that is left out changes nothing in the
+    product; a commit to any other makes it worthless.
     """
 
     def __init__(
@@ -73,7 +73,12 @@ class State:
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""
         self._set_core(core, value)
-        self.opened = [None if opened != core else opened for opened in self.opened]
+        group = self._group(core)
+        self.opened = [None if opened != group else opened for opened in self.opened]
+
+    def _group(self, core: int) -> int:
+        """Return the group that a core is left out with; here every core is its own."""
+        return core
 
     def _set_core(self, core: int, value: NDArray[Any]) -> None:
         raise NotImplementedError

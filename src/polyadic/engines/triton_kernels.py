@@ -1,19 +1,19 @@
 """Fused GPU kernels for quantized complex layouts, where core c meets the factor [1, e].
 
-Rows are cut into tiles of TILE, and what belongs to one tile lies together in memory: a
-program then works in a few megabytes, where arrays with all rows innermost cost a third
-of the bandwidth.  Real and imaginary parts are apart.
+Rows are cut into tiles of TILE, and what belongs to one tile lies together in memory.
+Real and imaginary parts are apart.
 
     ratio  (tiles, P, D, TILE)  e(x) of each map and input; bit q of an input meets e^(2^q)
     lead   (tiles, P, TILE)     product over the inputs of the maps' leading terms
-    z      (tiles, P, R, TILE)  product of the responses w₀ + e·w₁ of all cores but one
+    z      (tiles, P, R, TILE)  product of the responses w₀ + e·w₁ of all inputs but one
     block  (tiles, H, TILE)     Re A₀, Re A₁, Im A₀, Im A₁, R rows each, then y; H is padded
     core   (C + 1, 4, R)        Re w₀, Im w₀, Re w₁, Im w₁; the last row is w₀ = 1, w₁ = 0
 
-`assemble` forms z from all cores and needs no state.  `step` takes the core that was left
-out last time into z, divides the next one out, and assembles in the same pass, so z is
-read and written once.  Where a response is too small to divide by, `step` raises a flag
-for its rows, and `assemble` does those again.
+While a sweep goes through the cores of one input, z stays as it is: `assemble` reads it,
+and multiplies the input's other cores in without writing anything but the block.  At the
+next input `switch` takes the cores of the last one in and divides those of the next one
+out.  Where they are too small to divide by, it raises a flag for the rows, and `rebuild`
+forms their z from all cores.  Without kept products `assemble` does that in every step.
 """
 
 # Triton reads annotations as code, so kernels have none.
@@ -46,11 +46,14 @@ def _core(core_ptr, at, known, RANK: tl.constexpr):
 
 @triton.jit
 def _product(
-    er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, at, ranks, within, skip, n_dims, n_cores,
+    er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, at, ranks, within, start, stop, skip, n_cores,
     RANK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Multiply z by the responses of all cores but `skip`, under the map with ratios `at`."""
-    for dim in range(n_dims):
+    """Multiply z by the responses of the cores of inputs `start` to `stop`, all but `skip`.
+
+    `at` says where the ratios of the map's first input are.
+    """
+    for dim in range(start, stop):
         er = tl.load(er_ptr + at + dim * TILE)
         ei = tl.load(ei_ptr + at + dim * TILE)
         for core in range(tl.load(first_ptr + dim), tl.load(first_ptr + dim + 1)):
@@ -80,21 +83,22 @@ def _leading(
 @triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "n_maps", "core", "dim", "bit"])
 def assemble(
     zr_ptr, zi_ptr, er_ptr, ei_ptr, lr_ptr, li_ptr, core_ptr, first_ptr, maps_ptr, weight_ptr,
-    root_ptr, block_ptr, flag_ptr, n_dims, n_cores, n_all, n_maps, core, dim, bit,
+    root_ptr, block_ptr, n_dims, n_cores, n_all, n_maps, core, dim, bit,
     RANK: tl.constexpr, RANKS: tl.constexpr, HEIGHT: tl.constexpr, TILE: tl.constexpr,
-    BLOCK: tl.constexpr, LEADING: tl.constexpr, STORE: tl.constexpr, FLAGS: tl.constexpr,
-    FLAGGED: tl.constexpr,
+    BLOCK: tl.constexpr, LEADING: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
-    """Form z without one core from all the others, and the block of that core's step."""
+    """Form the block of one core's step, from the kept z of its input or from all cores."""
     row = tl.program_id(0).to(tl.int64) * BLOCK
     tile = row // TILE
     at = (row % TILE + tl.arange(0, BLOCK))[None, :]
     dtype: tl.constexpr = root_ptr.dtype.element_ty
     root = tl.load(root_ptr + tile * TILE + at)
-    last = RANK
-    if FLAGS:
-        last = RANK * tl.load(flag_ptr + row // FLAGGED)
-    for first in range(0, last, RANKS):
+    start = 0
+    stop = n_dims
+    if KEPT:
+        start = dim
+        stop = dim + 1
+    for first in range(0, RANK, RANKS):
         ranks = (first + tl.arange(0, RANKS))[:, None]
         within = ranks < RANK
         ar = tl.zeros([RANKS, BLOCK], dtype)
@@ -105,13 +109,14 @@ def assemble(
             p = tile * n_all + tl.load(maps_ptr + slot)
             weight = tl.load(weight_ptr + slot)
             ratio_at = p * n_dims * TILE + at
-            zr, zi = _leading(lr_ptr, li_ptr, p * TILE + at, LEADING, RANKS, BLOCK, dtype)
-            zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
-                              within, core, n_dims, n_cores, RANK, TILE)  # fmt: skip
-            if STORE:
+            if KEPT:
                 z_at = (p * RANK + ranks) * TILE + at
-                tl.store(zr_ptr + z_at, zr, mask=within)
-                tl.store(zi_ptr + z_at, zi, mask=within)
+                zr = tl.load(zr_ptr + z_at, mask=within, other=0.0)
+                zi = tl.load(zi_ptr + z_at, mask=within, other=0.0)
+            else:
+                zr, zi = _leading(lr_ptr, li_ptr, p * TILE + at, LEADING, RANKS, BLOCK, dtype)
+            zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                              within, start, stop, core, n_cores, RANK, TILE)  # fmt: skip
             er, ei = _power(er_ptr, ei_ptr, ratio_at + dim * TILE, bit)
             zr, zi = weight * zr, weight * zi
             ar += zr
@@ -123,6 +128,35 @@ def assemble(
         tl.store(out + RANK * TILE, br * root, mask=within)
         tl.store(out + 2 * RANK * TILE, ai * root, mask=within)
         tl.store(out + 3 * RANK * TILE, bi * root, mask=within)
+
+
+@triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "dim"])
+def rebuild(
+    zr_ptr, zi_ptr, er_ptr, ei_ptr, lr_ptr, li_ptr, core_ptr, first_ptr, maps_ptr, flag_ptr,
+    n_dims, n_cores, n_all, dim,
+    RANK: tl.constexpr, RANKS: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    LEADING: tl.constexpr, FLAGS: tl.constexpr, FLAGGED: tl.constexpr,
+):  # fmt: skip
+    """Form z without input `dim` from the cores of all others, or where there is a flag."""
+    row = tl.program_id(0).to(tl.int64) * BLOCK
+    p = row // TILE * n_all + tl.load(maps_ptr + tl.program_id(1))
+    at = (row % TILE + tl.arange(0, BLOCK))[None, :]
+    dtype: tl.constexpr = er_ptr.dtype.element_ty
+    last = RANK
+    if FLAGS:
+        last = RANK * tl.load(flag_ptr + row // FLAGGED)
+    for first in range(0, last, RANKS):
+        ranks = (first + tl.arange(0, RANKS))[:, None]
+        within = ranks < RANK
+        ratio_at = p * n_dims * TILE + at
+        zr, zi = _leading(lr_ptr, li_ptr, p * TILE + at, LEADING, RANKS, BLOCK, dtype)
+        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                          within, 0, dim, -1, n_cores, RANK, TILE)  # fmt: skip
+        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                          within, dim + 1, n_dims, -1, n_cores, RANK, TILE)  # fmt: skip
+        z_at = (p * RANK + ranks) * TILE + at
+        tl.store(zr_ptr + z_at, zr, mask=within)
+        tl.store(zi_ptr + z_at, zi, mask=within)
 
 
 @triton.jit
@@ -141,78 +175,48 @@ def _reciprocal(size):
     return guess
 
 
-@triton.jit(
-    do_not_specialize=["n_dims", "n_all", "old", "old_dim", "old_bit", "core", "dim", "bit"]
-)
-def step(
-    zr_ptr, zi_ptr, er_ptr, ei_ptr, core_ptr, maps_ptr, weight_ptr, root_ptr, block_ptr, flag_ptr,
-    n_dims, n_all, old, old_dim, old_bit, core, dim, bit, tiny,
-    MAPS: tl.constexpr, ADD: tl.constexpr, RANK: tl.constexpr, HEIGHT: tl.constexpr,
-    TILE: tl.constexpr, BLOCK: tl.constexpr, FLAGGED: tl.constexpr,
+@triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "old", "dim"])
+def switch(
+    zr_ptr, zi_ptr, er_ptr, ei_ptr, core_ptr, first_ptr, maps_ptr, flag_ptr,
+    n_dims, n_cores, n_all, old, dim, tiny,
+    RANK: tl.constexpr, RANKS: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
+    FLAGGED: tl.constexpr,
 ):  # fmt: skip
-    """Take core `old` into z, divide `core` out of it, and form the block of its step.
-
-    The factors of all maps stay in registers while the ranks go by, so MAPS is small; a
-    further launch for more maps adds to the block of the first.
-    """
+    """Take the cores of input `old` into z, and divide those of input `dim` out of it."""
     row = tl.program_id(0).to(tl.int64) * BLOCK
-    tile = row // TILE
-    at = row % TILE + tl.arange(0, BLOCK)
-    root = tl.load(root_ptr + tile * TILE + at)
-    olds = ()
-    news = ()
-    for slot in tl.static_range(MAPS):
-        ratio_at = (tile * n_all + tl.load(maps_ptr + slot)) * n_dims * TILE + at
-        olds = olds + (_power(er_ptr, ei_ptr, ratio_at + old_dim * TILE, old_bit),)
-        news = news + (_power(er_ptr, ei_ptr, ratio_at + dim * TILE, bit),)
-    lost = tl.zeros([BLOCK], tl.int32)
-    for r in range(RANK):
-        vr, vi, ur, ui = _core(core_ptr, old * (4 * RANK) + r, None, RANK)
-        wr, wi, xr, xi = _core(core_ptr, core * (4 * RANK) + r, None, RANK)
-        limit = tiny * (wr * wr + wi * wi)
-        ar = tl.zeros([BLOCK], root.dtype)
-        ai = tl.zeros([BLOCK], root.dtype)
-        br = tl.zeros([BLOCK], root.dtype)
-        bi = tl.zeros([BLOCK], root.dtype)
-        for slot in tl.static_range(MAPS):
-            z_at = ((tile * n_all + tl.load(maps_ptr + slot)) * RANK + r) * TILE + at
-            zr = tl.load(zr_ptr + z_at)
-            zi = tl.load(zi_ptr + z_at)
-            pr, pi = olds[slot]
-            er, ei = news[slot]
-            nr = vr + pr * ur - pi * ui
-            ni = vi + pr * ui + pi * ur
-            dr = wr + er * xr - ei * xi
-            di = wi + er * xi + ei * xr
-            size = dr * dr + di * di
-            bad = (size <= limit) | (size < 1e-30) | (size > 1e30)
-            lost = lost | bad.to(tl.int32)
-            inverse = _reciprocal(tl.where(bad, 1.0, size))
-            fr = (nr * dr + ni * di) * inverse
-            fi = (ni * dr - nr * di) * inverse
-            zr, zi = zr * fr - zi * fi, zr * fi + zi * fr
-            tl.store(zr_ptr + z_at, zr)
-            tl.store(zi_ptr + z_at, zi)
-            weight = tl.load(weight_ptr + slot)
-            zr, zi = weight * zr, weight * zi
-            ar += zr
-            ai += zi
-            br += er * zr - ei * zi
-            bi += er * zi + ei * zr
-        out = block_ptr + (tile * HEIGHT + r) * TILE + at
-        _put(out, root * ar, ADD)
-        _put(out + RANK * TILE, root * br, ADD)
-        _put(out + 2 * RANK * TILE, root * ai, ADD)
-        _put(out + 3 * RANK * TILE, root * bi, ADD)
-    if tl.max(lost, axis=0) > 0:
+    p = row // TILE * n_all + tl.load(maps_ptr + tl.program_id(1))
+    at = (row % TILE + tl.arange(0, BLOCK))[None, :]
+    ratio_at = p * n_dims * TILE + at
+    lost = tl.zeros([RANKS, BLOCK], tl.int32)
+    for first in range(0, RANK, RANKS):
+        ranks = (first + tl.arange(0, RANKS))[:, None]
+        within = ranks < RANK
+        z_at = (p * RANK + ranks) * TILE + at
+        zr = tl.load(zr_ptr + z_at, mask=within, other=0.0)
+        zi = tl.load(zi_ptr + z_at, mask=within, other=0.0)
+        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                          within, old, old + 1, -1, n_cores, RANK, TILE)  # fmt: skip
+        er = tl.load(er_ptr + ratio_at + dim * TILE)
+        ei = tl.load(ei_ptr + ratio_at + dim * TILE)
+        dr = tl.full([RANKS, BLOCK], 1.0, zr.dtype)
+        di = tl.zeros([RANKS, BLOCK], zr.dtype)
+        bad = tl.zeros([RANKS, BLOCK], tl.int32)
+        for core in range(tl.load(first_ptr + dim), tl.load(first_ptr + dim + 1)):
+            ar, ai, br, bi = _core(core_ptr, core * (4 * RANK) + ranks, within, RANK)
+            rr = ar + er * br - ei * bi
+            ri = ai + er * bi + ei * br
+            bad = bad | (rr * rr + ri * ri <= tiny * (ar * ar + ai * ai)).to(tl.int32)
+            dr, di = dr * rr - di * ri, dr * ri + di * rr
+            er, ei = er * er - ei * ei, 2 * er * ei
+        size = dr * dr + di * di
+        bad = bad | (size < 1e-30).to(tl.int32) | (size > 1e30).to(tl.int32)
+        inverse = _reciprocal(tl.where(bad > 0, 1.0, size))
+        zr, zi = (zr * dr + zi * di) * inverse, (zi * dr - zr * di) * inverse
+        lost = lost | tl.where(within, bad, 0)
+        tl.store(zr_ptr + z_at, zr, mask=within)
+        tl.store(zi_ptr + z_at, zi, mask=within)
+    if tl.max(tl.max(lost, axis=1), axis=0) > 0:
         tl.store(flag_ptr + row // FLAGGED, 1)
-
-
-@triton.jit
-def _put(out, value, ADD: tl.constexpr):
-    if ADD:
-        value += tl.load(out)
-    tl.store(out, value)
 
 
 @triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "width"])
@@ -234,7 +238,7 @@ def respond(
         within = ranks < RANK
         zr, zi = _leading(lr_ptr, li_ptr, p * TILE + at[None, :], LEADING, RANKS, BLOCK, dtype)
         zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi,
-                          p * n_dims * TILE + at[None, :], ranks, within, -1, n_dims, n_cores,
+                          p * n_dims * TILE + at[None, :], ranks, within, 0, n_dims, -1, n_cores,
                           RANK, TILE)  # fmt: skip
         total += tl.sum(tl.where(within, zr, 0.0), axis=0)
     tl.store(out_ptr + slot * width + row + tl.arange(0, BLOCK), total)

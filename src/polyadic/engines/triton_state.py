@@ -18,7 +18,6 @@ from polyadic.engines.torch_features import core_places, leading, ratio, wave
 from polyadic.features import GeometricFeatures, TensorLayout
 
 _RANKS = 4  # ranks that one program takes at a time: few, so that little is padded
-_MAPS = 8  # maps whose factors fit into the registers of one program
 
 
 class KernelState(State):
@@ -62,17 +61,12 @@ class KernelState(State):
         block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
         block[:, filled] = (self.y * self.root).view(-1, self._tile)
         block[:, filled + 1 :] = 0
-        active = np.flatnonzero(weights).tolist()
-        opened = {self.opened[p] for p in active}
-        if not active:
+        if not weights.any():
             block[:, :filled] = 0
-        elif self.keep and len(opened) == 1 and None not in opened:
-            self._step(block, opened.pop(), core, weights)
-        else:
-            self._assemble(block, core, weights)
+            return block
         if self.keep:
-            for p in active:
-                self.opened[p] = core
+            self._open(self._places[core][0], weights)
+        self._assemble(block, core, weights)
         return block
 
     def responses(self, maps: Iterable[int]) -> Tensor:
@@ -80,52 +74,68 @@ class KernelState(State):
         chosen = self._upload(np.array(list(maps)))
         er, ei, lr, li = self._features()
         out = self._empty(len(chosen), len(self.y))
-        rows = self._rows_per_program()
-        kernels.respond[(len(self.y) // rows, len(chosen))](
-            er, ei, lr, li, self._cores, self._first, chosen, out,
-            len(self.layout.n_basis), len(self._places), len(self.layout.maps), len(self.y),
-            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=rows, LEADING=lr is not er,
+        kernels.respond[(len(self.y) // self._rows, len(chosen))](
+            er, ei, lr, li, self._cores, self._first, chosen, out, *self._counts, len(self.y),
+            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
+            LEADING=lr is not er,
         )  # fmt: skip
         return out
 
-    def _step(self, block: Tensor, old: Any, core: int, weights: NDArray[np.float64]) -> None:
-        """Update the products in one pass; what cannot be divided is assembled anew."""
+    def _group(self, core: int) -> int:
+        """Return the input of a core: its cores are left out of the products together."""
+        return self._places[core][0]
+
+    def _open(self, dim: int, weights: NDArray[np.float64]) -> None:
+        """Bring the products of the maps that take part to those without input `dim`."""
+        active = np.flatnonzero(weights).tolist()
+        opened = {self.opened[p] for p in active}
+        if opened == {dim}:
+            return
+        if self._products is None:
+            shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
+            self._products = self._empty(2, *shape)
+        flags = None
+        if len(opened) == 1 and None not in opened:
+            flags = self._switch(opened.pop(), dim, weights)
+        self._rebuild(dim, weights, flags)
+        for p in active:
+            self.opened[p] = dim
+
+    def _switch(self, old: Any, dim: int, weights: NDArray[np.float64]) -> Tensor:
+        """Exchange one input for another; return where the division went wrong."""
         er, ei, _, _ = self._features()
-        assert self._products is not None
-        maps, values = self._choose(weights)
+        maps, _ = self._choose(weights)
         n_flags = len(self.y) // kernels.FLAGGED_ROWS
         flags = torch.zeros(n_flags, dtype=torch.int32, device=self._device)
-        rows = 128 if self.dtype == torch.float64 else 256
-        for first in range(0, len(maps), _MAPS):
-            kernels.step[(len(self.y) // rows,)](
-                *self._products, er, ei, self._cores, maps[first:], values[first:], self.root,
-                block, flags, len(self.layout.n_basis), len(self.layout.maps),
-                old, *self._places[old], core, *self._places[core], TINY[self.dtype] ** 2,
-                MAPS=min(_MAPS, len(maps) - first), ADD=first > 0, RANK=self.rank,
-                HEIGHT=block.shape[1], TILE=self._tile, BLOCK=rows, FLAGGED=kernels.FLAGGED_ROWS,
-            )  # fmt: skip
-        self._assemble(block, core, weights, flags)
+        kernels.switch[(len(self.y) // self._rows, len(maps))](
+            *self._products, er, ei, self._cores, self._first, maps, flags, *self._counts,
+            old, dim, TINY[self.dtype] ** 2,
+            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
+            FLAGGED=kernels.FLAGGED_ROWS,
+        )  # fmt: skip
+        return flags
 
-    def _assemble(
-        self, block: Tensor, core: int, weights: NDArray[np.float64], flags: Tensor | None = None
-    ) -> None:
+    def _rebuild(self, dim: int, weights: NDArray[np.float64], flags: Tensor | None) -> None:
         """Form the products from all cores, for all rows or for those with a flag."""
         er, ei, lr, li = self._features()
+        maps, _ = self._choose(weights)
+        kernels.rebuild[(len(self.y) // self._rows, len(maps))](
+            *self._products, er, ei, lr, li, self._cores, self._first, maps,
+            self._first if flags is None else flags, *self._counts, dim,
+            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
+            LEADING=lr is not er, FLAGS=flags is not None, FLAGGED=kernels.FLAGGED_ROWS,
+        )  # fmt: skip
+
+    def _assemble(self, block: Tensor, core: int, weights: NDArray[np.float64]) -> None:
+        """Write the block of one core's step."""
+        er, ei, lr, li = self._features()
         maps, values = self._choose(weights)
-        products: Any = (er, ei)  # stand-ins where nothing is kept
-        n_maps, n_cores = len(self.layout.maps), len(self._places)
-        if self.keep:
-            if self._products is None:
-                self._products = self._empty(2, self.n_tiles, n_maps, self.rank, self._tile)
-            products = self._products
-        rows = self._rows_per_program()
-        kernels.assemble[(len(self.y) // rows,)](
+        products = (er, ei) if self._products is None else self._products
+        kernels.assemble[(len(self.y) // self._rows,)](
             *products, er, ei, lr, li, self._cores, self._first, maps, values, self.root, block,
-            self._first if flags is None else flags, len(self.layout.n_basis), n_cores, n_maps,
-            len(maps), core, *self._places[core],
-            RANK=self.rank, RANKS=_RANKS, HEIGHT=block.shape[1], TILE=self._tile, BLOCK=rows,
-            LEADING=lr is not er, STORE=self.keep, FLAGS=flags is not None,
-            FLAGGED=kernels.FLAGGED_ROWS,
+            *self._counts, len(maps), core, *self._places[core],
+            RANK=self.rank, RANKS=_RANKS, HEIGHT=block.shape[1], TILE=self._tile,
+            BLOCK=self._rows, LEADING=lr is not er, KEPT=self.keep,
         )  # fmt: skip
 
     @property
@@ -133,8 +143,15 @@ class KernelState(State):
         """Number of tiles the rows are cut into."""
         return len(self.y) // self._tile
 
-    def _rows_per_program(self) -> int:
+    @property
+    def _rows(self) -> int:
+        """Rows that one program takes."""
         return 256 if self.dtype == torch.float64 else 512
+
+    @property
+    def _counts(self) -> tuple[int, int, int]:
+        """Number of inputs, cores and maps."""
+        return len(self.layout.n_basis), len(self._places), len(self.layout.maps)
 
     def _choose(self, weights: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
         """Return the maps that take part and their weights, uploaded once a sweep."""
