@@ -37,7 +37,9 @@ class InputScaling:
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Scale rows; those outside the learned range fall outside [0, 1]."""
-        return np.asarray((X - self.low) / self.span)
+        scaled = np.asarray(X - self.low)
+        scaled /= self.span
+        return scaled
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,10 @@ class KernelState(State):
         identity[0] = 1
         planes = np.stack([_planes(core) for core in [*cores, identity]])
         self._cores = self._upload(planes).to(self.dtype)
+        # The last rows of every block: y of the weighted rows, and zeros, for products of
+        # matrices whose height is a multiple of 4 are faster.
+        self._tail = torch.zeros((self.n_tiles, 4, self._tile), dtype=self.dtype, device=self._device)
+        self._tail[:, 0] = (self.y * self.root).view(-1, self._tile)
         self._ratios: tuple[Tensor, ...] | None = None
         self._products: Tensor | None = None
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
@@ -51,16 +55,14 @@ class KernelState(State):
         return torch.empty(shape, dtype=self.dtype, device=self._device)
 
     def _set_core(self, core: int, value: NDArray[Any]) -> None:
-        self._cores[core] = self._upload(_planes(value)).to(self.dtype)
+        self._cores[core].copy_(torch.from_numpy(_planes(value)))
 
     def block(self, core: int, weights: NDArray[np.float64]) -> Tensor:
         """Return the columns of B and y of the weighted rows, tile by tile."""
         filled = 4 * self.rank
-        # Products of matrices whose height is a multiple of 4 are faster.
-        shape = (self.n_tiles, -(-(filled + 1) // 4) * 4, self._tile)
+        shape = (self.n_tiles, filled + 4, self._tile)
         block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
-        block[:, filled] = (self.y * self.root).view(-1, self._tile)
-        block[:, filled + 1 :] = 0
+        block[:, filled:] = self._tail
         if not weights.any():
             block[:, :filled] = 0
             return block
@@ -107,10 +109,11 @@ class KernelState(State):
         maps, _ = self._choose(weights)
         n_flags = len(self.y) // kernels.FLAGGED_ROWS
         flags = torch.zeros(n_flags, dtype=torch.int32, device=self._device)
-        kernels.switch[(len(self.y) // self._rows, len(maps))](
+        rows = 512 if self.dtype == torch.float64 else 256
+        kernels.switch[(len(self.y) // rows, len(maps))](
             *self._products, er, ei, self._cores, self._first, maps, flags, *self._counts,
             old, dim, TINY[self.dtype] ** 2,
-            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
+            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=rows,
             FLAGGED=kernels.FLAGGED_ROWS,
         )  # fmt: skip
         return flags
