@@ -5,6 +5,7 @@ from polyadic.estimators import (
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
+from polyadic.model_file import load, save
 
 __version__ = "0.1.0"
 
@@ -13,4 +14,6 @@ __all__ = [
     "KernelMachineRegressor",
     "KernelMachineRegressorCV",
     "__version__",
+    "load",
+    "save",
 ]

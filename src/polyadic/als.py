@@ -88,7 +88,10 @@ class Fit:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after `max_iter` epochs, or `patience` of them that gain under `tol`."""
+    """When to stop: after `max_iter` epochs, or `patience` of them that gain under `tol`.
+
+    A `tol` of zero leaves only `max_iter`, or with held-out rows the epochs without any gain.
+    """
 
     max_iter: int
     tol: float = 0.0
@@ -184,7 +187,7 @@ def fit(
             result.best = epoch
         if on_epoch is not None and on_epoch(epoch):
             break
-        if stopping.tol > 0 and stalled >= stopping.patience:
+        if (stopping.tol > 0 or validation) and stalled >= stopping.patience:
             result.converged = True
             break
         if epoch.number >= stopping.max_iter:

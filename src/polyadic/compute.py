@@ -17,15 +17,16 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
 from polyadic.cpd import Cores
 from polyadic.engines import Engine, Rows
-from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import TensorLayout
 from polyadic.samples import Samples
-from polyadic.samples.memory import MemorySamples, Workers, predict
+from polyadic.samples.memory import MemorySamples, predict
+from polyadic.samples.plan import Budget
+from polyadic.samples.workers import Workers
 
 if TYPE_CHECKING:
     from polyadic.device import DeviceCompute
 
-ENGINES = ("auto", "reference")
+ENGINES = ("auto", "compiled", "reference")
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Compute:
     """An engine, the rows of a chunk, and the threads that chunks are spread over."""
 
     engine: Engine
-    chunk_size: int
+    chunk_size: int | None
     workers: Workers
+    budget: Budget
 
     @classmethod
     @contextmanager
@@ -52,15 +54,21 @@ class Compute:
         if device not in (None, "cpu"):
             from polyadic.device import DeviceCompute
 
-            yield DeviceCompute.open(device, dtype, chunk_size, memory_limit)
+            yield DeviceCompute.open(engine, device, dtype, chunk_size, memory_limit)
             return
-        rows = 4096 if isinstance(chunk_size, str) else chunk_size
+        if memory_limit is not None and engine == "reference":
+            raise ValueError(
+                f"`memory_limit` must be None with engine='reference', got {memory_limit!r}. "
+                "Use engine='compiled', whose state can be measured and done without."
+            )
+        rows = None if isinstance(chunk_size, str) else chunk_size
+        budget = Budget(memory_limit)
         with Workers(_openmp_effective_n_threads(n_jobs)).open() as workers:
-            yield cls(ReferenceEngine(dtype), rows, workers)
+            yield cls(_engine(engine, dtype), rows, workers, budget)
 
     def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
         """Return the samples of one target's rows."""
-        return MemorySamples(self.engine, rows, layout, self.chunk_size, self.workers)
+        return MemorySamples(self.engine, rows, layout, self.chunk_size, self.workers, self.budget)
 
     def predict(
         self,
@@ -71,3 +79,14 @@ class Compute:
     ) -> NDArray[np.float64]:
         """Return the response of every row of `X`."""
         return predict(self.engine, X, cores, weights, layout, self.chunk_size, self.workers)
+
+
+def _engine(name: str, dtype: str) -> Engine:
+    """Return an engine by its name; numba is loaded no sooner than it is needed."""
+    if name == "reference":
+        from polyadic.engines.reference import ReferenceEngine
+
+        return ReferenceEngine(dtype)
+    from polyadic.engines.compiled import CompiledEngine
+
+    return CompiledEngine(dtype)

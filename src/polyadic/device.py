@@ -15,6 +15,7 @@ from polyadic.cpd import Cores
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.samples import Samples
+from polyadic.samples.plan import parse_bytes
 
 if TYPE_CHECKING:
     from polyadic.engines.torch import TorchEngine
@@ -32,18 +33,25 @@ class DeviceCompute:
 
     @classmethod
     def open(
-        cls, device: str, dtype: str, chunk_size: int | str, memory_limit: float | str | None
+        cls,
+        engine: str,
+        device: str,
+        dtype: str,
+        chunk_size: int | str,
+        memory_limit: float | str | None,
     ) -> DeviceCompute:
         """Check that the device is there, and make an engine for it."""
+        if engine != "auto":
+            raise ValueError(
+                f"`engine` must be 'auto' with device={device!r}, got {engine!r}, which computes "
+                "on the CPU. Leave it out, or pass device=None."
+            )
         check_device(device)
         from polyadic.engines.torch import TorchEngine
 
-        if isinstance(memory_limit, str):
-            from polyadic.samples.plan import parse_bytes
-
-            memory_limit = parse_bytes(memory_limit)
         rows = None if isinstance(chunk_size, str) else chunk_size
-        return cls(TorchEngine(device, dtype), rows, memory_limit)
+        memory = None if memory_limit is None else parse_bytes(memory_limit)
+        return cls(TorchEngine(device, dtype), rows, memory)
 
     def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
         """Return the samples of one target's rows."""

@@ -298,6 +298,12 @@ class TensorLayout:
             return self.n_basis
         return tuple(2 for n_basis in self.n_basis for _ in range(n_basis.bit_length() - 1))
 
+    @cached_property
+    def input_bits(self) -> tuple[tuple[int, int], ...]:
+        """Which input and which of its bits each core of a quantized layout belongs to."""
+        bits = [range(n_basis.bit_length() - 1) for n_basis in self.n_basis]
+        return tuple((column, bit) for column, span in enumerate(bits) for bit in span)
+
     def factors(self, X: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
         """Return the n × size factor that each core meets under one map."""
         factors: list[NDArray[Any]] = []
@@ -307,3 +313,10 @@ class TensorLayout:
             else:
                 factors.append(feature_map.plain(column, n_basis))
         return factors
+
+    def factor(self, X: NDArray[Any], feature_map: FeatureMap, core: int) -> NDArray[Any]:
+        """Return the n × size factor that one core meets under one map."""
+        if not self.quantized:
+            return feature_map.plain(X[:, core], self.n_basis[core])
+        column, bit = self.input_bits[core]
+        return np.asarray(feature_map.quantized(X[:, column], self.n_basis[column])[:, bit])

@@ -71,49 +71,98 @@ def initial_weights(n_maps: int, mixing: str, rng: np.random.RandomState) -> NDA
 def nonnegative_quadratic(Q: Matrix, c: Vector) -> Vector:
     """Minimise ½λᵀQλ − cᵀλ over λ ≥ 0 by the active-set method of Lawson and Hanson.
 
-    Q is positive semi-definite.  One weight is freed at a time, the one with the steepest
-    descent, so a collinear or zero column is never freed beside its twin.
+    Q is positive semi-definite and the minimum exists.  One weight is freed at a time, the
+    one with the steepest descent; each round must lower the value, so there is no cycle.
     """
+    scale, Q = _unit_diagonal(Q)
+    c = c / scale
+    weights, best = np.zeros(len(c)), 0.0
+    free = np.zeros(len(c), dtype=bool)
+    useless = np.zeros(len(c), dtype=bool)  # freeing these gained nothing but rounding
+    while True:
+        descent, rounding = _descent(Q, c, weights)
+        descent[free | useless | (descent <= rounding)] = 0.0
+        steepest = int(np.argmax(descent))
+        if descent[steepest] <= 0:
+            return np.asarray(weights / scale)
+        trial = free.copy()
+        trial[steepest] = True
+        moved = _descend(Q, c, weights, trial)
+        value = float(moved @ (0.5 * Q @ moved - c))
+        if value < best:
+            weights, best, free = moved, value, trial
+            useless[:] = False
+        else:
+            useless[steepest] = True
+
+
+def _descend(Q: Matrix, c: Vector, weights: Vector, free: NDArray[np.bool_]) -> Vector:
+    """Go to the minimum over the free weights; those that reach zero are bound, in `free`."""
+    flat = True
+    while free.any():
+        system = Q[np.ix_(free, free)]
+        descent, rounding = _descent(Q, c, weights)
+        newton, ray = _directions(system, descent[free])
+        # The value may fall along the null space of Q, where only a bound ends the way.
+        flat = flat and bool(np.linalg.norm(ray) > np.linalg.norm(rounding[free]))
+        direction = np.zeros_like(weights)
+        direction[free] = ray if flat else newton
+        curvature = float(ray @ system @ ray)
+        full = 1.0 if not flat else float(ray @ ray) / curvature if curvature > 0 else np.inf
+        falling = np.flatnonzero(direction < 0)
+        steps = weights[falling] / -direction[falling]
+        step = float(steps.min(initial=full))
+        if not np.isfinite(step):
+            return weights  # rounding: the value of a sound problem does not fall for ever
+        weights = np.maximum(weights + step * direction, 0.0)
+        bound = falling[steps <= step]
+        if not len(bound) and not flat:
+            return weights
+        free[bound] = False
+        weights[bound] = 0.0
+        flat = len(bound) > 0
+    return weights
+
+
+def _descent(Q: Matrix, c: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Return c − Qλ, the steepest descent, and a bound on its rounding."""
+    return c - Q @ weights, 1e-14 * (np.abs(c) + np.abs(Q) @ np.abs(weights))
+
+
+def _directions(Q: Matrix, gradient: Vector) -> tuple[Vector, Vector]:
+    """Return the Newton step on the range of Q, and the gradient's part in its null space."""
+    values, vectors = np.linalg.eigh(Q)
+    sound = _sound(values)
+    along = vectors.T @ gradient
+    newton = vectors[:, sound] @ (along[sound] / values[sound])
+    return newton, vectors[:, ~sound] @ along[~sound]
+
+
+def _sound(eigenvalues: Vector) -> NDArray[np.bool_]:
+    """Return which eigenvalues are more than rounding."""
+    return np.asarray(eigenvalues > 1e-15 * len(eigenvalues) * max(eigenvalues[-1], 0.0))
+
+
+def _unit_diagonal(Q: Matrix) -> tuple[Vector, Matrix]:
+    """Return s and Q/ssᵀ, so that maps of any size are solved to the same precision."""
     scale = np.sqrt(np.diagonal(Q))
     scale = np.where(scale > 0, scale, 1.0)
-    Q, c = Q / np.outer(scale, scale), c / scale  # unit diagonal: tolerances mean something
-    weights = np.zeros(len(c))
-    free = np.zeros(len(c), dtype=bool)
-    tolerance = 1e-12 * max(float(np.abs(c).max(initial=0.0)), np.finfo(float).tiny)
-    for _ in range(10 * len(c) + 10):
-        descent = np.where(free, -np.inf, c - Q @ weights)
-        steepest = int(np.argmax(descent))
-        if descent[steepest] <= tolerance:
-            break
-        free[steepest] = True
-        previous = weights
-        weights = _restore(Q, c, weights, free)
-        if not free[steepest] and np.array_equal(weights, previous):
-            break  # rounding: freeing this weight gains nothing
-    return np.asarray(weights / scale)
-
-
-def _restore(Q: Matrix, c: Vector, weights: Vector, free: NDArray[np.bool_]) -> Vector:
-    """Move to the minimum over the free weights; those that would turn negative are bound."""
-    while free.any():
-        target = np.zeros_like(weights)
-        target[free] = _least_squares(Q[np.ix_(free, free)], c[free])
-        blocking = free & (target <= 0)
-        if not blocking.any():
-            return target
-        step = np.min(weights[blocking] / (weights[blocking] - target[blocking] + 1e-300))
-        weights = weights + step * (target - weights)
-        free &= ~(blocking & (weights <= 1e-15 * np.abs(weights).max(initial=0.0)))
-        weights = np.where(free, weights, 0.0)
-    return weights
+    return scale, Q / np.outer(scale, scale)
 
 
 def _least_squares(Q: Matrix, c: Vector) -> Vector:
     """Return the smallest λ with Qλ = c, in the least-squares sense where Q is singular."""
+    scale, Q = _unit_diagonal(Q)
     values, vectors = np.linalg.eigh(Q)
-    keep = values > 1e-14 * max(float(values[-1]), 0.0)
-    coefficients = (vectors.T @ c)[keep] / values[keep]
-    return np.asarray(vectors[:, keep] @ coefficients)
+    sound = _sound(values)
+    inverse = (vectors[:, sound] / values[sound]) @ vectors[:, sound].T
+    weights = inverse @ (c / scale) / scale
+    if not sound.all():
+        null = np.linalg.qr(vectors[:, ~sound] / scale[:, None])[0]
+        weights = weights - null @ (null.T @ weights)
+        # What a large map lost to the rounding of a small one is put right.
+        weights = weights + inverse @ (c / scale - Q @ (weights * scale)) / scale
+    return np.asarray(weights)
 
 
 def _l1(Q: Matrix, c: Vector, beta: float) -> Vector:
@@ -131,11 +180,11 @@ def _simplex(Q: Matrix, c: Vector, target: float) -> Vector:
     the value −½s²/(λᵀMλ + s), so u = tλ for the same λ, whatever s > 0.
     """
     M = Q - c[:, None] - c[None, :] + target
-    M = M + max(0.0, -float(np.linalg.eigvalsh(M)[0])) * np.eye(len(c))  # rounding
-    scale = max(float(np.diagonal(M).mean()), np.finfo(float).tiny)
-    weights = nonnegative_quadratic(M / scale + 1.0, np.ones(len(c)))
-    total = float(weights.sum())
-    return np.asarray(weights / total) if total > 0 else np.full(len(c), 1 / len(c))
+    # The error of the best map, or what rounding leaves of it: a bad map of any size
+    # must not drown the differences between good ones.
+    size = max(float(np.diagonal(M).min()), 1e-14 * target, np.finfo(float).tiny)
+    weights = nonnegative_quadratic(M / size + 1.0, np.ones(len(c)))
+    return np.asarray(weights / weights.sum())
 
 
 def _fixed_norm(Q: Matrix, c: Vector, nonnegative: bool) -> Vector:
@@ -146,16 +195,16 @@ def _fixed_norm(Q: Matrix, c: Vector, nonnegative: bool) -> Vector:
         return nonnegative_quadratic(system, c) if nonnegative else _least_squares(system, c)
 
     def excess(mu: float) -> float:
-        return float(np.linalg.norm(ridge(mu))) - 1.0
+        return 1.0 - 1.0 / max(float(np.linalg.norm(ridge(mu))), np.finfo(float).tiny)
 
-    # ‖λ(μ)‖ ≤ ‖c‖/μ falls in μ, so the root lies in [0, ‖c‖].
-    upper = float(np.linalg.norm(c))
-    lower = 1e-15 * float(np.trace(Q))
-    unconstrained = ridge(0.0)
-    if np.linalg.norm(unconstrained) <= 1.0:
-        return unconstrained
-    if upper <= lower or excess(lower) <= 0:
-        return ridge(lower)
-    root: Any = brentq(excess, lower, upper, xtol=1e-300, rtol=1e-14, maxiter=500)
-    weights = ridge(root)
+    if excess(0.0) <= 0:
+        return ridge(0.0)
+    # ‖λ(μ)‖ ≤ ‖c‖/μ falls in μ.  Of a singular Q the weights at μ = 0 are not always the
+    # smallest ones, so that the norm may jump there.
+    positive = np.diagonal(Q)[np.diagonal(Q) > 0]
+    root: Any = 1e-15 * float(positive.min())
+    if excess(root) > 0:
+        upper = 2 * float(np.linalg.norm(c))
+        root = brentq(excess, root, upper, xtol=1e-300, rtol=1e-14, maxiter=500)
+    weights = ridge(root * (1 + 1e-12))  # the feasible side
     return np.asarray(weights / max(1.0, float(np.linalg.norm(weights))))

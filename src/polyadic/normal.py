@@ -122,14 +122,15 @@ def guarded_solve(
 ) -> tuple[NDArray[Any], float]:
     """Solve a positive semi-definite system so that the answer is finite and no worse.
 
-    The system is scaled to a unit diagonal and factorised by Cholesky; while that fails,
-    or its answer is worse than `current` by more than rounding in units of `scale`, a
-    growing jitter is added to the diagonal.  Returns the answer and the jitter.
+    The system is scaled to a unit diagonal and factorised by Cholesky; while that fails
+    or meets a pivot of nothing but rounding, or its answer is worse than `current` by more
+    than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns
+    the answer and the jitter.
     """
     if not (np.isfinite(matrix).all() and np.isfinite(moment).all()):
         raise FloatingPointError(
-            "The normal equations overflowed. Scale the inputs and the target, or let the "
-            "estimator do it with scale_inputs=True."
+            "The normal equations overflowed: the features of some input are too large. Have "
+            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
         )
 
     def quadratic(v: NDArray[Any]) -> float:
@@ -147,6 +148,8 @@ def guarded_solve(
             factor = cho_factor(scaled, check_finite=False)
         except LinAlgError:
             continue
+        if np.square(factor[0].diagonal().real).min() < 4 * len(root) * np.finfo(float).eps:
+            continue  # a pivot that is rounding: Cholesky went through by luck
         answer = cho_solve(factor, moment / root, check_finite=False) / root
         if np.isfinite(answer).all() and quadratic(answer) <= bound:
             return answer, jitter

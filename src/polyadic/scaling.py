@@ -27,8 +27,7 @@ class InputScaling:
                 f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
                 "beyond double precision. Divide the column by a constant."
             )
-        # A span that underflows would turn 1/span into infinity: the column is constant.
-        return cls(low, np.where(span > np.finfo(np.float64).tiny, span, 1.0))
+        return cls(low, np.where(span > 0, span, 1.0))
 
     @classmethod
     def identity(cls, n_inputs: int) -> InputScaling:
@@ -52,6 +51,14 @@ class TargetScaling:
     @classmethod
     def fit(cls, y: NDArray[Any], weight: NDArray[Any] | None) -> TargetScaling:
         """Learn weighted mean and standard deviation of the columns of `y`."""
+        low, high = y.min(axis=0), y.max(axis=0)
+        with np.errstate(over="ignore"):
+            beyond = np.flatnonzero(~np.isfinite(high - low))
+        for target in beyond:
+            raise ValueError(
+                f"Target {target} of `y` spans {low[target]:g} to {high[target]:g}, a range "
+                "beyond double precision. Divide it by a constant."
+            )
         size = np.abs(y).max(axis=0)
         size = np.where(size > 0, size, 1.0)
         unit = y / size  # squares of values near 1e300 stay finite

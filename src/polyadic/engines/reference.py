@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
-from polyadic.features import FeatureMap, TensorLayout
+from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
 
 
@@ -108,11 +108,3 @@ class ReferenceEngine:
         for p in np.flatnonzero(weights).tolist():
             response += weights[p] * state.product(p).sum(axis=1).real
         return response
-
-
-def dense_features(X: NDArray[Any], feature_map: FeatureMap, layout: TensorLayout) -> NDArray[Any]:
-    """Return Φ itself, n × I₁I₂…I_D: exponentially large, for checks on tiny problems."""
-    dense = np.ones((len(X), 1))
-    for factor in layout.factors(X, feature_map):
-        dense = (factor[:, :, None] * dense[:, None, :]).reshape(len(X), -1)
-    return dense

@@ -2,8 +2,9 @@
 
 A state gives a block, the columns of B and y of the weighted rows as the rows of one
 matrix with the samples innermost, cut into a stack of parts; the engine's part is
-Σ part · partᵀ, which holds every sum at once.  `EagerState` is plain PyTorch for any layout; `KernelState` runs the Triton
-kernels for quantized complex layouts of geometric maps, the ones that large fits use.
+Σ part · partᵀ, which holds every sum at once.  `EagerState` is plain PyTorch for any
+layout; `KernelState` runs the Triton kernels for quantized complex layouts of geometric
+maps, the ones that large fits use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,11 +82,12 @@ class TorchEngine:
 
     def upload(self, rows: Rows) -> Rows:
         """Return the rows as tensors on the device; those that are there stay as they are."""
-        X, y, weight = (
-            None if array is None else torch.as_tensor(array).to(self.device, non_blocking=True)
-            for array in (rows.X, rows.y, rows.weight)
-        )
-        return Rows(X, y, weight)
+
+        def upload(array: Any) -> Any:
+            return torch.as_tensor(array).to(self.device, non_blocking=True)
+
+        weight = None if rows.weight is None else upload(rows.weight)
+        return Rows(upload(rows.X), upload(rows.y), weight)
 
     def core_sums(self, state: State, core: int, weights: NDArray[np.float64]) -> Tensor:
         """Return the Gram matrix of [B, y] on the device."""
@@ -140,9 +143,30 @@ def gram(parts: Tensor) -> Tensor:
     """Return the sum of part · partᵀ over a stack of parts, in double precision.
 
     Single-precision parts are multiplied in single precision, but each part is only a few
-    thousand columns wide, and what adds the parts up is double.
+    thousand columns wide, and what adds the parts up is double.  Only the lower triangle
+    is computed, in a few bands of rows.
     """
-    return torch.bmm(parts, parts.transpose(1, 2)).sum(0, dtype=torch.float64)
+    height = parts.shape[1]
+    total = torch.zeros((height, height), dtype=torch.float64, device=parts.device)
+    for first, last in pairwise(_bands(height)):
+        band, all_above = parts[:, first:last], parts[:, :last].transpose(1, 2)
+        total[first:last, :last] = torch.bmm(band, all_above).sum(0, dtype=torch.float64)
+    lower = total.tril()
+    return lower + lower.tril(-1).T
+
+
+def _bands(height: int) -> list[int]:
+    """Return where to cut the lower triangle.
+
+    On an H200, 32 and the rest took 25 % less time for 84 rows than one product of all,
+    and thirds 20 % less for 404; narrower bands waste what they save on partial tiles.
+    """
+    if height <= 64:
+        return [0, height]
+    if height <= 128:
+        return [0, 32, height]
+    third = -(-height // 12) * 4
+    return [0, third, 2 * third, height]
 
 
 @contextmanager

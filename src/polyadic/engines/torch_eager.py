@@ -38,7 +38,7 @@ class State:
     ) -> None:
         self.X: Any = rows.X
         self.layout, self.dtype, self.block_dtype, self.keep = layout, dtype, block_dtype, keep
-        self.rank = cores[0].shape[1]
+        self.rank: int = cores[0].shape[1]
         self.opened: list[int | None] = [None] * len(layout.maps)
         self.total = float(len(rows) if rows.weight is None else rows.weight.sum())
         self.y, self.root = self._padded(rows, width=self.width(len(rows)))
@@ -159,4 +159,4 @@ def in_parts(block: Tensor, width: int = 4096) -> Tensor:
     if block.shape[1] <= width:
         return block[None]
     padded = torch.nn.functional.pad(block, (0, -block.shape[1] % width))
-    return padded.unflatten(1, (-1, width)).transpose(0, 1)
+    return padded.view(len(block), -1, width).transpose(0, 1)

@@ -35,10 +35,10 @@ class KernelState(State):
         self._cores = self._upload(planes).to(self.dtype)
         # The last rows of every block: y of the weighted rows, and zeros, for products of
         # matrices whose height is a multiple of 4 are faster.
-        self._tail = torch.zeros((self.n_tiles, 4, self._tile), dtype=self.dtype, device=self._device)
+        self._tail = self._empty(self.n_tiles, 4, self._tile).zero_()
         self._tail[:, 0] = (self.y * self.root).view(-1, self._tile)
         self._ratios: tuple[Tensor, ...] | None = None
-        self._products: Tensor | None = None
+        self._products: Any = None
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
 
     def width(self, n_rows: int) -> int:
@@ -191,7 +191,7 @@ class KernelState(State):
     def _tiled(self, values: Tensor) -> Tensor:
         """Pad an array with the rows innermost, and cut it into tiles, tiles second to last."""
         padded = torch.nn.functional.pad(values, (0, len(self.y) - values.shape[-1]))
-        return padded.unflatten(-1, (-1, self._tile))
+        return padded.view(*values.shape[:-1], -1, self._tile)
 
     def _write_ratio(self, p: int, feature_map: GeometricFeatures, er: Tensor, ei: Tensor) -> None:
         known = wave(feature_map)

@@ -77,7 +77,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         self.input_scaling_, self.target_scaling_ = data.inputs, data.targets
         self._single_target = data.single_target
         members, fits = [], []
-        with self._compute() as compute:
+        # Overflow is an error of its own, in words, where sums are solved.
+        with np.errstate(over="ignore", invalid="ignore"), self._compute() as compute:
             for index in range(self.n_estimators):
                 seed = rng.randint(np.iinfo(np.int32).max)
                 model = earlier[index] if index < len(earlier) else None
@@ -111,7 +112,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             model = als.Model(tuple(cores), weights)
         out = np.zeros(len(data.X), dtype=bool)
         if self.early_stopping:
-            out = held_out(data.X, data.y, self.validation_fraction, seed)
+            out = held_out(data.X, data.observed, self.validation_fraction, seed)
         kept = slice(None) if not out.any() else ~out
 
         def samples(index: Any) -> list[Samples]:
@@ -220,11 +221,11 @@ def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:
             f"and {len(singular) - 1} later ones were too; a small multiple of the identity "
             "was added. Increase alpha, or lower rank or n_basis.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
     if not weights.any():
         warnings.warn(
             "All feature weights became zero, so the model predicts the mean. Lower beta.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=6,
         )

@@ -18,10 +18,15 @@ from polyadic.scaling import InputScaling, TargetScaling
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Scaled training rows with the scalings that made them."""
+    """Scaled training rows with the scalings that made them.
+
+    `observed` are the targets in their own units: unlike `y` they do not depend, through the
+    rounding of a mean, on whether a row is weighted or repeated.
+    """
 
     X: NDArray[np.float64]
     y: NDArray[np.float64]
+    observed: NDArray[np.float64]
     weight: NDArray[np.float64] | None
     inputs: InputScaling
     targets: TargetScaling
@@ -56,7 +61,9 @@ def training_data(
     else:
         inputs = InputScaling.identity(X.shape[1])
     targets = TargetScaling.fit(y, weight)
-    return TrainingData(inputs.apply(X), targets.apply(y), weight, inputs, targets, single_target)
+    return TrainingData(
+        inputs.apply(X), targets.apply(y), y, weight, inputs, targets, single_target
+    )
 
 
 def input_names(estimator: Any) -> list[str]:

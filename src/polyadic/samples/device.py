@@ -1,8 +1,10 @@
 """Rows on a torch device, as close to it as its memory allows.
 
-    state    rows and products stay on the device        fastest
-    rows     rows stay, products are formed in each step
-    host     rows wait in pinned host memory and are copied while others are computed
+A fit takes the first of these places that has room:
+
+- "state": rows and products stay on the device, which is fastest;
+- "rows": rows stay, products are formed in each step;
+- "host": rows wait in pinned host memory, and are copied while others are computed.
 """
 
 from __future__ import annotations
@@ -192,8 +194,8 @@ class MemoryPlan:
         if scratch <= limit:
             return "host"
         raise MemoryError(
-            f"`memory_limit` must be at least {scratch / 1e6:.1f} MB for chunks of {chunk_size} "
-            f"rows, got {limit / 1e6:.1f} MB. Raise it, or lower chunk_size or rank."
+            f"`memory_limit` must be at least {scratch / 1e6:.3g} MB for chunks of {chunk_size} "
+            f"rows, got {limit / 1e6:.3g} MB. Raise it, or lower chunk_size or rank."
         )
 
 
@@ -223,7 +225,7 @@ def _streamed(engine: TorchEngine, chunks: list[Rows]) -> Iterator[Rows]:
     if engine.device.type != "cuda":
         yield from chunks
         return
-    copying = torch.cuda.Stream(engine.device)
+    copying: Any = torch.cuda.Stream(engine.device)  # type: ignore[no-untyped-call]
     computing = torch.cuda.current_stream(engine.device)
 
     def fetch(chunk: Rows) -> Rows:

@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import reduce
-from operator import add
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from polyadic.cpd import Cores
 from polyadic.engines import Engine, Rows
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
-
-T = TypeVar("T")
-S = TypeVar("S")
-
-
-class Workers:
-    """A pool of `n_jobs` threads that keeps the order of its answers.
-
-    One worker runs in the caller's thread.  With several, BLAS is held to one thread each
-    while they work, so that cores are not oversubscribed.
-    """
-
-    def __init__(self, n_jobs: int = 1) -> None:
-        self.n_jobs = n_jobs
-        self._pool: ThreadPoolExecutor | None = None
-
-    @contextmanager
-    def open(self) -> Iterator[Workers]:
-        """Hold the threads for the length of a fit."""
-        if self.n_jobs == 1:
-            yield self
-            return
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.n_jobs) as self._pool:
-            try:
-                yield self
-            finally:
-                self._pool = None
-
-    def map(self, function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-        """Apply `function` to each item, answers in the order of the items."""
-        return map(function, items) if self._pool is None else self._pool.map(function, items)
+from polyadic.samples.plan import Budget, auto_chunk_size
+from polyadic.samples.workers import Workers
 
 
 class MemorySamples:
@@ -61,10 +26,12 @@ class MemorySamples:
         Scaled inputs, standardised target, weights.
     layout : TensorLayout
         Which core sees what.
-    chunk_size : int
-        Rows of a chunk.
-    workers : Workers
+    chunk_size : int, optional
+        Rows of a chunk; by default what caches hold.
+    workers : Workers, optional
         The pool that the chunks are spread over.
+    budget : Budget, optional
+        Memory that the states of all samples of a fit may take together.
     """
 
     def __init__(
@@ -72,41 +39,54 @@ class MemorySamples:
         engine: Engine,
         rows: Rows,
         layout: TensorLayout,
-        chunk_size: int,
+        chunk_size: int | None = None,
         workers: Workers | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._engine = engine
+        self._rows = rows
         self._layout = layout
+        self._chunk_size = chunk_size
         self._workers = workers or Workers()
-        self._chunks = [rows.take(part) for part in slices(len(rows), chunk_size)]
+        self._budget = budget or Budget()
+        self._budget.enter(self)
+        self._rank = 0
         self._states: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
         self._states = []  # the old state is let go before the new one takes memory
+        if cores[0].shape[1] != self._rank:
+            self._prepare(cores[0].shape[1])
+        layout = self._layout
+        self._states = self._workers.map(
+            lambda rows: self._engine.start(rows, cores, layout), self._chunks
+        )
 
-        def state_of(rows: Rows) -> Any:
-            return self._engine.start(rows, cores, self._layout)
-
-        self._states = list(self._workers.map(state_of, self._chunks))
+    def _prepare(self, rank: int) -> None:
+        """Cut the rows for this rank, and see that the state fits."""
+        self._rank = rank
+        size = self._chunk_size or auto_chunk_size(len(self), self._layout, rank)
+        self._chunks = [self._rows.take(part) for part in slices(len(self), size)]
+        self._engine = self._budget.fit(self._engine, self._layout, rank, size, self._workers)
 
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sum(lambda state: self._engine.normal_equations(state, core, weights))
+        return self._workers.sum(
+            lambda state: self._engine.normal_equations(state, core, weights), self._states
+        )
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""
-        for _ in self._workers.map(
-            lambda state: self._engine.commit(state, core, value), self._states
-        ):
-            pass
+        for state in self._states:  # engines only take note: not worth waking a thread
+            self._engine.commit(state, core, value)
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums for the step of the feature weights."""
-        return self._sum(self._engine.mixing_equations)
-
-    def _sum(self, equations_of: Callable[[Any], NormalEquations]) -> NormalEquations:
-        return reduce(add, self._workers.map(equations_of, self._states))
+        return self._workers.sum(self._engine.mixing_equations, self._states)
 
 
 def predict(
@@ -115,15 +95,18 @@ def predict(
     cores: Cores,
     weights: NDArray[np.float64],
     layout: TensorLayout,
-    chunk_size: int,
+    chunk_size: int | None,
     workers: Workers,
 ) -> NDArray[np.float64]:
     """Return the response of every row of `X`, chunk by chunk."""
+    response = np.empty(len(X))
+    size = chunk_size or auto_chunk_size(len(X), layout, cores[0].shape[1])
 
-    def response(part: slice) -> NDArray[Any]:
-        return engine.predict(X[part], cores, weights, layout)
+    def fill(part: slice) -> None:
+        response[part] = engine.predict(X[part], cores, weights, layout)
 
-    return np.concatenate(list(workers.map(response, slices(len(X), chunk_size))))
+    workers.map(fill, slices(len(X), size))
+    return response
 
 
 def slices(n_rows: int, chunk_size: int) -> list[slice]:

@@ -1,0 +1,22 @@
+"""The `polyadic` command: one group, one module for each family of subcommands."""
+
+from __future__ import annotations
+
+import click
+
+from polyadic import __version__
+from polyadic.cli.demo import demo
+from polyadic.cli.models import evaluate, fit, predict, show
+from polyadic.cli.reproduce import reproduce
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="polyadic")
+def main() -> None:
+    """Kernel regression without a kernel matrix and without a search for hyperparameters."""
+
+
+for command in (demo, fit, predict, evaluate, show, reproduce):
+    main.add_command(command)

@@ -1,0 +1,5 @@
+"""``python -m polyadic.cli``: the command without its script."""
+
+from polyadic.cli import main
+
+main(prog_name="polyadic")

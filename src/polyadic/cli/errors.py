@@ -1,0 +1,43 @@
+"""A user's mistake ends in one sentence and exit code 2, never in a traceback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Mistake(click.ClickException):
+    """Something the user can put right."""
+
+    exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
+
+
+def reported(command: F) -> F:
+    """Turn the errors that polyadic raises about what users pass into one sentence.
+
+    ``ValueError`` and ``OSError`` are what polyadic and scikit-learn raise about data,
+    parameters and files; ``ImportError`` is how a missing extra shows.
+    """
+
+    @functools.wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (ValueError, OSError) as error:
+            raise Mistake(str(error)) from error
+        except ImportError as error:
+            missing = (error.name or "").split(".")[0]
+            raise Mistake(
+                f"{error}. This command needs {missing or 'an extra package'}: install it with "
+                "pip install 'polyadic[app]'."
+            ) from error
+
+    return guarded  # type: ignore[return-value]

@@ -1,0 +1,123 @@
+"""The five small sets: find, read, check, download."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from polyadic.datasets import _sources
+from polyadic.datasets._catalog import CATALOG, Known
+from polyadic.datasets._formats import read_matrix
+
+Table = NDArray[np.float64]
+
+
+def load_table(name: str, data_folder: str | os.PathLike[str] | None, download: bool) -> Bunch:
+    """Return one of the sets in the catalog."""
+    known = CATALOG[name]
+    folders = _sources.data_folders(data_folder)
+    paths = _sources.find(folders, (f"{name}.csv",), known.uci_files)
+    if paths is not None:
+        table = np.concatenate([read_matrix(path) for path in paths])
+        source = " and ".join(map(str, paths))
+        return _bunch(known, checked(known, table, source), source)
+    if download:
+        return _download(name, known, folders)
+    raise FileNotFoundError(_where_to_put(name, known, folders))
+
+
+def checked(known: Known, table: Table, source: str) -> Table:
+    """Return inputs and target of a table that is what it should be; raise otherwise.
+
+    The columns after the target (a second target, at UCI and OpenML) are left out.
+    """
+    table = table[:, : len(known.columns) + 1]
+    shape = (known.rows, len(known.columns) + 1)
+    if table.shape != shape:
+        raise ValueError(
+            f"{source} is not {known.title}: it must have {shape[0]} rows of {shape[1]} numbers, "
+            f"got {table.shape[0]} of {table.shape[1]}. Remove the file to download it again."
+        )
+    names = [*known.columns, "target"]
+    for column, expected, found in zip(names, known.sums, table.sum(axis=0), strict=True):
+        # Distributors round differently, by a few units of the last printed digit.
+        if not abs(found - expected) <= 1e-5 * max(1.0, abs(expected)):
+            raise ValueError(
+                f"{source} is not {known.title}: column {column} must add up to {expected:g}, "
+                f"got {found:g}. Remove the file to download it again."
+            )
+    return table
+
+
+def _bunch(known: Known, table: Table, source: str) -> Bunch:
+    return Bunch(
+        data=table[:, :-1],
+        target=table[:, -1],
+        feature_names=list(known.columns),
+        target_name=known.target,
+        DESCR=known.description,
+        source=source,
+    )
+
+
+def _download(name: str, known: Known, folders: list[Path]) -> Bunch:
+    """Return the set from the first source that gives it, and keep it in the cache."""
+    sources: dict[str, Callable[[Known], Table]] = {"OpenML": _from_openml, "UCI": _from_uci}
+    failures = []
+    for source, fetch in sources.items():
+        try:
+            table = checked(known, fetch(known), source)
+        except Exception as error:  # whatever a server or the lack of one can do
+            failures.append(f"{source}: {error}")
+            continue
+        header = ",".join([*known.columns, "target"])
+        with _sources.cached(f"{name}.csv") as file:
+            np.savetxt(file, table, fmt="%.17g", delimiter=",", header=header, comments="")
+        return _bunch(known, table, source)
+    raise FileNotFoundError(
+        f"{_where_to_put(name, known, folders)} Downloading failed ({'; '.join(failures)})."
+    )
+
+
+def _where_to_put(name: str, known: Known, folders: list[Path]) -> str:
+    files = " and ".join(known.uci_files)
+    return (
+        f"The data set {name!r} is in none of {', '.join(map(str, folders))}. "
+        f"Put {name}.csv there ({len(known.columns)} inputs and the target, with a header), "
+        f"or {files} from https://archive.ics.uci.edu/dataset/{known.uci_id}."
+    )
+
+
+def _from_openml(known: Known) -> Table:
+    """Return the whole table of OpenML, the target among its columns."""
+    from sklearn.datasets import fetch_openml
+
+    with warnings.catch_warnings(action="ignore"):  # of the retry: its outcome is told
+        bunch: Any = fetch_openml(
+            data_id=known.openml_id,
+            data_home=str(_sources.cache_folder() / "openml"),
+            target_column=None,
+            as_frame=False,
+            parser="liac-arff",
+            n_retries=1,
+            delay=0.2,
+        )
+    return np.asarray(bunch.data, dtype=np.float64)
+
+
+def _from_uci(known: Known) -> Table:
+    """Return the table of UCI's archive, its files one after another."""
+    url = f"{_sources.UCI_URL}/{known.uci_id}/{known.uci_archive}"
+    content = _sources.download(url, f"{known.title} from UCI")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        tables = [read_matrix(Path(name), archive.read(name)) for name in known.uci_files]
+    return np.concatenate(tables)

@@ -1,0 +1,149 @@
+"""Summaries: mean and deviation over restarts, beside what the paper reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from polyadic.experiments.paper import REGULARISATIONS, TABLE_1
+from polyadic.experiments.runs import SETTINGS_ORDER, Line, Run
+from polyadic.files import replacing
+
+TITLES = {
+    "table1": "Table 1: regularisation of the feature weights",
+    "table2": "Table 2: feature learning against cross-validation",
+    "figure2": "Figure 2: error and time over the number of maps",
+    "airline": "The large-scale run",
+}
+MODELS = {"FL": "feature learning", "CV": "cross-validated"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of set, model and number of maps, over its restarts."""
+
+    run: Run
+    restarts: int
+    mse: float
+    mse_std: float
+    seconds: float
+    seconds_std: float
+
+    @property
+    def paper(self) -> tuple[float, float | None, float] | None:
+        """Mean MSE, its deviation and seconds in the paper, where it has this cell."""
+        run = self.run
+        if run.experiment == "table1":
+            mse, seconds = TABLE_1[run.dataset][run.regularisation]
+            return mse, None, seconds
+        if run.n_maps != len(run.setting.periods) or run.dataset == "nycflights":
+            return None
+        return run.setting.fl if run.model == "FL" else run.setting.cv
+
+
+def cells(lines: Iterable[Line]) -> list[Cell]:
+    """Average fits that differ in the restart alone, sets in order of size."""
+    groups: dict[Run, list[Line]] = {}
+    for run, outcome in lines:
+        key = Run(run.experiment, run.dataset, run.model, run.regularisation, run.n_maps, 0)
+        groups.setdefault(key, []).append((run, outcome))
+    found = []
+    for key, group in groups.items():
+        mse = np.array([outcome.test_mse for _, outcome in group])
+        seconds = np.array([outcome.seconds for _, outcome in group])
+        found.append(Cell(key, len(group), mse.mean(), mse.std(), seconds.mean(), seconds.std()))
+    kinds = list(REGULARISATIONS)
+    return sorted(
+        found,
+        key=lambda cell: (
+            SETTINGS_ORDER.index(cell.run.dataset),
+            kinds.index(cell.run.regularisation),
+            cell.run.model == "CV",
+            cell.run.n_maps,
+        ),
+    )
+
+
+def write_summary(experiment: str, lines: Sequence[Line], folder: Path) -> Path:
+    """Write the page, the table as CSV and the pictures of an experiment."""
+    from polyadic.experiments.figures import draw
+
+    found = cells(lines)
+    with replacing(folder / f"{experiment}.csv") as file:
+        file.write(_csv(found).encode())
+    draw(experiment, found, folder)
+    with replacing(folder / f"{experiment}.md") as file:
+        file.write("\n".join(page(experiment, found)).encode())
+    return folder / f"{experiment}.md"
+
+
+def _csv(found: Sequence[Cell]) -> str:
+    names = "dataset,model,regularisation,n_maps,restarts,mse,mse_std,seconds,seconds_std"
+    rows = [f"{names},paper_mse,paper_mse_std,paper_seconds"]
+    for cell in found:
+        run = cell.run
+        own = (cell.restarts, cell.mse, cell.mse_std, cell.seconds, cell.seconds_std)
+        values = [run.dataset, run.model, run.regularisation, run.n_maps, *own]
+        values += cell.paper or (None, None, None)
+        rows.append(",".join("" if value is None else str(value) for value in values))
+    return "\n".join(rows) + "\n"
+
+
+def page(experiment: str, found: Sequence[Cell]) -> Iterable[str]:
+    """Yield the lines of the Markdown page."""
+    yield f"# {TITLES[experiment]}"
+    yield ""
+    yield f"Made by `polyadic reproduce {experiment}`. Errors are mean squared errors on the"
+    yield "test part, with the target standardised on the training part: mean ± one standard"
+    yield "deviation over random splits. Times are seconds of training on one thread. The paper's"
+    yield "are from its authors' machine, so they show proportions only."
+    yield ""
+    if any(cell.run.dataset == "nycflights" for cell in found):
+        yield "The airline set of the paper was not there: flights from New York in 2013, with the"
+        yield "same inputs, stand in for it, so the paper has no figures to compare with."
+        yield ""
+    yield from (_table_1(found) if experiment == "table1" else _table_2(found))
+    yield ""
+    yield f"![{TITLES[experiment]}]({experiment}.svg)"
+    yield ""
+    yield f"Every single fit: [{experiment}-fits.csv]({experiment}-fits.csv); versions and seeds:"
+    yield f"[{experiment}-environment.json]({experiment}-environment.json)."
+    yield ""
+
+
+def _table_1(found: Sequence[Cell]) -> Iterable[str]:
+    yield "| data | λ | restarts | MSE | MSE, paper | seconds | seconds, paper |"
+    yield "|---|---|--:|--:|--:|--:|--:|"
+    for cell in found:
+        assert cell.paper is not None
+        yield (
+            f"| {cell.run.dataset} | {cell.run.regularisation} | {cell.restarts} "
+            f"| {_error(cell.mse, cell.mse_std)} | {cell.paper[0]:g} "
+            f"| {_seconds(cell.seconds)} | {_seconds(cell.paper[2])} |"
+        )
+
+
+def _table_2(found: Sequence[Cell]) -> Iterable[str]:
+    yield "| data | model | maps | restarts | MSE | MSE, paper | seconds | seconds, paper |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|"
+    for cell in found:
+        paper = cell.paper
+        error = "" if paper is None else f"{paper[0]:g} ± {paper[1]:g}"
+        seconds = "" if paper is None else _seconds(paper[2])
+        yield (
+            f"| {cell.run.dataset} | {MODELS[cell.run.model]} | {cell.run.n_maps} "
+            f"| {cell.restarts} | {_error(cell.mse, cell.mse_std)} | {error} "
+            f"| {_seconds(cell.seconds)} | {seconds} |"
+        )
+
+
+def _error(mean: float, deviation: float) -> str:
+    digits = 3 if mean >= 0.01 else 4
+    return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

