@@ -131,7 +131,7 @@ def test_single_precision_sums_lose_little_on_cards_without_fast_doubles(device)
     sums = engine.normal_equations(engine.start(rows, problem.cores, layout), 0, np.ones(1))
     oracle = ReferenceEngine()
     expected = oracle.normal_equations(oracle.start(rows, problem.cores, layout), 0, np.ones(1))
-    assert_same(sums, expected, 1e-6)
+    assert_same(sums, expected, 5e-6)
 
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.8)]

@@ -67,7 +67,7 @@ def test_predictions():
 
 
 @needs_gpu
-@pytest.mark.parametrize(("memory", "place"), [(None, "state"), (6e7, "rows"), (3.4e7, "host")])
+@pytest.mark.parametrize(("memory", "place"), [(None, "state"), (6e7, "rows"), (3.6e7, "host")])
 def test_many_rows_in_large_tiles(memory, place):
     maps = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
     problem = Problem("many rows", maps, n_rows=300_000, weighted=True)
