@@ -270,6 +270,14 @@ def test_fixed_norm_leaves_a_short_solution_alone(nonnegative, rng):
     np.testing.assert_allclose(long, truth / np.linalg.norm(truth), rtol=1e-9)
 
 
+@every_form
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_sums_that_overflowed_are_an_error(kind, nonnegative, bad):
+    sums = NormalEquations(np.diag([1.0, bad]), np.ones(2), 1.0, 1.0)
+    with pytest.raises(FloatingPointError, match=r"overflowed.*scale_inputs=True"):
+        solve_mixing(sums, kind, nonnegative, 0.1)
+
+
 @given(seed=st.integers(0, 10**6), p=st.integers(1, 6), kind=st.sampled_from(mixing.MIXINGS))
 def test_the_initial_weights_are_feasible(seed, p, kind):
     weights = mixing.initial_weights(p, kind, np.random.RandomState(seed))

@@ -116,10 +116,11 @@ def test_a_zero_system_answers_zero():
     assert jitter == 0
 
 
-def test_an_indefinite_system_keeps_what_it_had():
-    # Rounding cannot make a Gram matrix so; whatever did, the old core is still finite.
-    current = np.array([1.0, 1.0])
-    matrix = np.array([[1.0, 5.0], [5.0, 1.0]])
+@pytest.mark.parametrize("slope", [5.0, 1.005], ids=["beyond jitter", "within jitter"])
+def test_an_indefinite_system_keeps_what_it_had(slope):
+    # Rounding alone can make a Gram matrix so; the old core is finite, and better than zero.
+    current = np.array([1.0, -1.0])
+    matrix = np.array([[1.0, slope], [slope, 1.0]])
     answer, jitter = guarded_solve(matrix, np.zeros(2), current, scale=1.0)
     np.testing.assert_array_equal(answer, current)
     assert jitter > 0

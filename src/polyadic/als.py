@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +115,7 @@ def epochs(
     mix_first : bool
         Whether a λ step comes before the first sweep, as in the paper's own code.
     """
-    equations = _start(targets, model)
+    equations = mixing_sums(targets, model)
     if mix_first:
         mixed = _mix(equations, objective, model)
         # A random tensor may please no map; all-zero weights would end the fit right here.
@@ -129,7 +130,7 @@ def epochs(
         )
         model, jittered = sweep(targets, objective, model)
         model = replace(model, cores=tuple(cpd.rebalance(cores) for cores in model.cores))
-        equations = _start(targets, model)
+        equations = mixing_sums(targets, model)
         model = _mix(equations, objective, model)
         number += 1
 
@@ -144,13 +145,14 @@ def sweep(
     jittered = []
     all_cores = [list(cores) for cores in model.cores]
     for target, (samples, cores) in enumerate(zip(targets, all_cores, strict=True)):
-        grams = [cpd.gram(core) for core in cores]
+        after = cpd.later_gram_products(cores)
+        before: NDArray[Any] = np.ones_like(after[0])
         for index, core in enumerate(cores):
             equations = samples.normal_equations(index, model.weights)
-            others = cpd.gram_product(grams, without=index)
+            others = before * after[index]
             solution = solve_core(equations, others, core, objective.alpha, objective.kind)
             samples.commit(index, solution.value)
-            cores[index], grams[index] = solution.value, cpd.gram(solution.value)
+            cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
                 jittered.append((target, index))
             if on_step is not None:
@@ -198,11 +200,11 @@ def fit(
 
 def mean_error(targets: Sequence[Samples], model: Model) -> float:
     """Return the mean squared error of a model on any rows."""
-    equations = _start(targets, model)
+    equations = mixing_sums(targets, model)
     return equations.squared_error(model.weights) / equations.weight
 
 
-def _start(targets: Sequence[Samples], model: Model) -> NormalEquations:
+def mixing_sums(targets: Sequence[Samples], model: Model) -> NormalEquations:
     """Bring every target's state to these cores; return the sums of the λ step.
 
     State is made anew in every epoch, so it is a function of the cores alone: rounding

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from polyadic.samples import Samples
 from polyadic.samples.memory import MemorySamples, predict
 from polyadic.samples.plan import Budget
 from polyadic.samples.workers import Workers
-
-if TYPE_CHECKING:
-    from polyadic.device import DeviceCompute
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -49,12 +46,12 @@ class Compute:
         chunk_size: int | str = "auto",
         memory_limit: float | str | None = None,
         n_jobs: int | None = None,
-    ) -> Iterator[Compute | DeviceCompute]:
+    ) -> Iterator[Compute]:
         """Hold threads for the length of a fit or a prediction."""
         if device not in (None, "cpu"):
             from polyadic.device import DeviceCompute
 
-            yield DeviceCompute.open(engine, device, dtype, chunk_size, memory_limit)
+            yield DeviceCompute.on(engine, device, dtype, chunk_size, memory_limit)
             return
         if memory_limit is not None and engine == "reference":
             raise ValueError(

@@ -40,6 +40,14 @@ def gram_product(grams: Sequence[NDArray[Any]], without: int | None = None) -> N
     return product
 
 
+def later_gram_products(cores: Cores) -> list[NDArray[Any]]:
+    """Return for each core the Hadamard product of the Grams of those that follow it."""
+    products = [np.ones_like(gram(cores[-1]))]
+    for core in cores[:0:-1]:
+        products.append(products[-1] * gram(core))
+    return products[::-1]
+
+
 def squared_norm(cores: Cores) -> float:
     """Return ‖w‖² without forming w."""
     return float(gram_product([gram(core) for core in cores]).real.sum())
@@ -55,3 +63,25 @@ def rebalance(cores: Cores) -> Cores:
         mean = np.exp(np.mean(np.log(norms), axis=0))
         scales = np.where(norms > 0, mean / norms, 0.0)
     return [core * scale for core, scale in zip(cores, scales, strict=True)]
+
+
+def grown(cores: Cores, rank: int, rng: np.random.RandomState) -> Cores:
+    """Add small random terms until the tensor has this rank; the rest stays as it is."""
+    size = float(np.mean([np.linalg.norm(core, axis=0).mean() for core in cores]))
+    size = (size or 1.0) * 0.1 ** (1 / len(cores))  # a tenth of a typical term in all
+    more = initial_cores(
+        [len(core) for core in cores],
+        rank - cores[0].shape[1],
+        np.iscomplexobj(cores[0]),
+        rng,
+    )
+    return [np.hstack([core, size * new]) for core, new in zip(cores, more, strict=True)]
+
+
+def contracted(cores: Cores, means: dict[int, NDArray[Any]]) -> Cores:
+    """Take cores out of the tensor by meeting each with one vector, its mean features."""
+    kept = [core for index, core in enumerate(cores) if index not in means]
+    scale = np.ones(cores[0].shape[1], dtype=cores[0].dtype)
+    for index, mean in means.items():
+        scale = scale * (mean @ cores[index])
+    return [kept[0] * scale, *kept[1:]]

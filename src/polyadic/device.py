@@ -1,38 +1,31 @@
-"""Computing on a GPU: what stands in for `Compute` there, and tensors at the estimators' door.
+"""Computing on a GPU, and tensors at the estimators' door.
 
 This module is light; torch is imported when a device is asked for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.compute import Compute
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.samples import Samples
-from polyadic.samples.plan import parse_bytes
-
-if TYPE_CHECKING:
-    from polyadic.engines.torch import TorchEngine
+from polyadic.samples.plan import Budget
+from polyadic.samples.workers import Workers
 
 _PREDICTED_ROWS = 2**20  # rows that are predicted at a time
 
 
-@dataclass(frozen=True)
-class DeviceCompute:
-    """An engine on a torch device, and how much of its memory to use."""
-
-    engine: TorchEngine
-    chunk_size: int | None
-    memory: float | None
+class DeviceCompute(Compute):
+    """A PyTorch engine on one device, and how much of its memory to use."""
 
     @classmethod
-    def open(
+    def on(
         cls,
         engine: str,
         device: str,
@@ -50,22 +43,24 @@ class DeviceCompute:
         from polyadic.engines.torch import TorchEngine
 
         rows = None if isinstance(chunk_size, str) else chunk_size
-        memory = None if memory_limit is None else parse_bytes(memory_limit)
-        return cls(TorchEngine(device, dtype), rows, memory)
+        return cls(TorchEngine(device, dtype), rows, Workers(), Budget(memory_limit))
 
     def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
         """Return the samples of one target's rows."""
+        from polyadic.engines.torch import TorchEngine
         from polyadic.samples.device import DeviceSamples
 
-        return DeviceSamples(self.engine, rows, layout, self.chunk_size, self.memory)
+        assert isinstance(self.engine, TorchEngine)
+        return DeviceSamples(self.engine, rows, layout, self.chunk_size, self.budget.limit)
 
     def predict(
         self, X: NDArray[Any], cores: Cores, weights: NDArray[np.float64], layout: TensorLayout
     ) -> NDArray[np.float64]:
         """Return the response of every row of `X`."""
-        engine, size = self.engine.keeping(False), self.chunk_size or _PREDICTED_ROWS
+        size = self.chunk_size or _PREDICTED_ROWS
         parts = [X[first : first + size] for first in range(0, len(X), size)]
-        return np.concatenate([engine.predict(part, cores, weights, layout) for part in parts])
+        responses = [self.engine.predict(part, cores, weights, layout) for part in parts]
+        return np.concatenate(responses)
 
 
 def check_device(device: str) -> None:

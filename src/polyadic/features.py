@@ -262,7 +262,8 @@ class TensorLayout:
     maps : tuple of FeatureMap
         The P candidate maps.
     n_basis : tuple of int
-        Number of basis functions of each of the D inputs.
+        Number of basis functions of each of the D inputs; an input with one, the constant,
+        takes no part.
     quantized : bool
         Whether an input has log2(n_basis) cores of two rows, or one core of n_basis rows.
     """
@@ -273,8 +274,8 @@ class TensorLayout:
 
     def __post_init__(self) -> None:
         for n_basis in set(self.n_basis) if self.quantized else ():
-            if n_basis < 2 or n_basis & (n_basis - 1):
-                below = max(2, 1 << (n_basis.bit_length() - 1))
+            if n_basis < 1 or n_basis & (n_basis - 1):
+                below = max(1, 1 << (n_basis.bit_length() - 1))
                 raise ValueError(
                     f"`n_basis={n_basis}` cannot be quantized: it must be a power of 2. "
                     f"Use {below} or {2 * below}, or pass quantized=False."

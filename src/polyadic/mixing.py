@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from polyadic.normal import NormalEquations
+from polyadic.normal import NormalEquations, require_finite
 
 MIXINGS = ("simplex", "l1", "l2", "fixed_norm")
 
@@ -39,6 +39,7 @@ def solve_mixing(equations: NormalEquations, mixing: str, nonnegative: bool, bet
         Strength of the L1 or L2 penalty.
     """
     Q, c = equations.gram, equations.moment
+    require_finite(Q, c)
     if mixing == "simplex":
         return _simplex(Q, c, equations.target)
     if mixing == "l1":

@@ -224,7 +224,10 @@ def _restored(description: dict[str, Any], decoder: Decoder) -> tuple[Any, dict[
             raise ModelFileError(f"{name!r} is no fitted attribute.")
         setattr(model, name, decoder.decode(value))
     _check_members(model)
-    return model, decoder.decode(description["notes"])
+    notes = decoder.decode(description["notes"])
+    if not isinstance(notes, dict):
+        raise ModelFileError("its notes are not a dictionary.")
+    return model, notes
 
 
 def _check_members(model: Any) -> None:

@@ -95,9 +95,9 @@ class Encoder:
         if isinstance(value, np.random.RandomState):
             return {"$random": self.encode(list(value.get_state(legacy=True)), name)}
         raise ModelFileError(
-            f"`{name}={value!r}` cannot be written to a model file: it holds code or an object "
-            f"of {type(value).__module__}. Set it to a plain value before saving, for instance "
-            f"model.set_params({name}=None); predictions do not depend on it."
+            f"`{name}={value!r}` cannot be written to a model file: {type(value).__qualname__} is "
+            "neither data nor a class of polyadic. A parameter that a prediction does not need "
+            f"can be set to a plain value before: model.set_params({name}=None)."
         )
 
 

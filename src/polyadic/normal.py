@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import lapack
 
 # What is added to the unit diagonal of a system that Cholesky refuses, in this order.
 _JITTERS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -93,28 +93,48 @@ def solve_core(
     objective : {"real", "complex"}
         Fit the real part of the response, or the complex response as the paper does.
     """
-    penalty = alpha * np.kron(np.eye(current.shape[0]), others)
-    old = current.ravel()
+    size, half = len(current), current.size
+    old, moment = current.ravel(), equations.moment
+    matrix = np.array(equations.gram)
     if not np.iscomplexobj(current):
-        matrix, moment = equations.gram + penalty, equations.moment
+        _add_penalty(matrix, alpha * others, size)
     elif objective == "real":
         # Re(A v) = [Re A, −Im A] [Re v; Im v]
-        half = old.size
-        sign = np.r_[np.ones(half), -np.ones(half)]
-        re, im = penalty.real, penalty.imag
-        matrix = equations.gram * np.outer(sign, sign) + np.block([[re, -im], [im, re]])
-        moment = equations.moment * sign
-        old = np.r_[old.real, old.imag]
+        matrix[:half, half:] *= -1
+        matrix[half:, :half] *= -1
+        moment = np.concatenate([moment[:half], -moment[half:]])
+        re, im = alpha * others.real, alpha * others.imag
+        _add_penalty(matrix[:half, :half], re, size)
+        _add_penalty(matrix[half:, half:], re, size)
+        _add_penalty(matrix[half:, :half], im, size)
+        _add_penalty(matrix[:half, half:], -im, size)
+        old = np.concatenate([old.real, old.imag])
     else:
-        half = old.size
-        rr, ri = equations.gram[:half, :half], equations.gram[:half, half:]
-        ii = equations.gram[half:, half:]
-        matrix = (rr + ii) + 1j * (ri - ri.T) + penalty
-        moment = equations.moment[:half] - 1j * equations.moment[half:]
+        cross = matrix[:half, half:]
+        moment = moment[:half] - 1j * moment[half:]
+        matrix = (matrix[:half, :half] + matrix[half:, half:]) + 1j * (cross - cross.T)
+        _add_penalty(matrix, alpha * others, size)
     solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target)
-    if solution.size != current.size:
-        solution = solution[: current.size] + 1j * solution[current.size :]
+    if solution.size != half:
+        solution = solution[:half] + 1j * solution[half:]
     return CoreSolution(solution.reshape(current.shape), jitter)
+
+
+def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any], size: int) -> None:
+    """Add I ⊗ penalty, in place."""
+    rank = len(penalty)
+    for first in range(0, size * rank, rank):
+        matrix[first : first + rank, first : first + rank] += penalty
+
+
+def require_finite(matrix: NDArray[Any], moment: NDArray[Any]) -> None:
+    """Raise an error that says what to do if the sums overflowed."""
+    # No entry of a positive semi-definite matrix is larger than those of its diagonal.
+    if not (np.isfinite(matrix.diagonal()).all() and np.isfinite(moment).all()):
+        raise FloatingPointError(
+            "The normal equations overflowed: the features of some input are too large. Have "
+            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
+        )
 
 
 def guarded_solve(
@@ -127,30 +147,39 @@ def guarded_solve(
     than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns
     the answer and the jitter.
     """
-    if not (np.isfinite(matrix).all() and np.isfinite(moment).all()):
-        raise FloatingPointError(
-            "The normal equations overflowed: the features of some input are too large. Have "
-            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
-        )
+    require_finite(matrix, moment)
+    diagonal = matrix.diagonal().real
 
     def quadratic(v: NDArray[Any]) -> float:
         return float((v.conj() @ (matrix @ v - 2 * moment)).real)
 
-    root = np.sqrt(np.diagonal(matrix).real)
     # A zero diagonal entry is a column of zeros: it gets the answer zero.
-    root = np.where(root > 0, root, np.inf)
-    scaled = matrix / np.outer(root, root)
+    with np.errstate(divide="ignore"):
+        inverse = np.where(diagonal > 0, 1 / np.sqrt(diagonal), 0.0)
+    scaled = matrix * np.multiply.outer(inverse, inverse)
     bound = quadratic(current) + 1e-12 * scale
-    identity = np.arange(len(root))
+    rounding = 4 * len(inverse) * np.finfo(float).eps
     for jitter in _JITTERS:
-        scaled[identity, identity] = 1 + jitter
-        try:
-            factor = cho_factor(scaled, check_finite=False)
-        except LinAlgError:
+        np.fill_diagonal(scaled, 1 + jitter)
+        factor = _cholesky(scaled)
+        # A pivot that is rounding means that Cholesky went through by luck.
+        if factor is None or np.square(factor.diagonal().real).min() < rounding:
             continue
-        if np.square(factor[0].diagonal().real).min() < 4 * len(root) * np.finfo(float).eps:
-            continue  # a pivot that is rounding: Cholesky went through by luck
-        answer = cho_solve(factor, moment / root, check_finite=False) / root
+        answer = inverse * _solve(factor, moment * inverse)
         if np.isfinite(answer).all() and quadratic(answer) <= bound:
             return answer, jitter
     return current, _JITTERS[-1]
+
+
+# SciPy's own wrappers check and dispatch for longer than a small system takes to solve.
+def _cholesky(matrix: NDArray[Any]) -> NDArray[Any] | None:
+    """Return L with L Lᴴ = `matrix`, below the diagonal, or None where there is none."""
+    potrf = lapack.zpotrf if np.iscomplexobj(matrix) else lapack.dpotrf
+    factor, info = potrf(matrix, lower=True, clean=False)
+    return factor if info == 0 else None
+
+
+def _solve(factor: NDArray[Any], moment: NDArray[Any]) -> NDArray[Any]:
+    """Solve L Lᴴ v = `moment`."""
+    potrs = lapack.zpotrs if np.iscomplexobj(factor) else lapack.dpotrs
+    return np.asarray(potrs(factor, moment, lower=True)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,34 +12,104 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class InputScaling:
-    """x ↦ (x − low) / span, column by column; a constant column has span 1."""
+    """A rising, piecewise linear map of each column onto [0, 1].
 
-    low: NDArray[np.float64]
-    span: NDArray[np.float64]
+    `blend` mixes two maps.  At 0 it is x ↦ (x − low)/span, straight from the smallest value
+    to the largest.  At 1 it is the empirical distribution function, which spreads crowded
+    values and draws outliers in.  Beyond the training range the line goes on with the slope
+    of the straight part, so that an input far outside moves the scaled value little, and at
+    a blend of 1 not at all.
+
+    Parameters
+    ----------
+    knots, values : tuple of ndarray
+        Corners of each column's map; a constant column has one.
+    slopes : ndarray
+        Slope outside the knots.
+    """
+
+    knots: tuple[NDArray[np.float64], ...]
+    values: tuple[NDArray[np.float64], ...]
+    slopes: NDArray[np.float64]
 
     @classmethod
-    def fit(cls, X: NDArray[Any], names: list[str]) -> InputScaling:
-        """Learn the range of each column."""
-        low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-        with np.errstate(over="ignore"):
-            span = high - low
-        for column in np.flatnonzero(~np.isfinite(span)):
-            raise ValueError(
-                f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
-                "beyond double precision. Divide the column by a constant."
-            )
-        return cls(low, np.where(span > 0, span, 1.0))
+    def fit(
+        cls,
+        X: NDArray[Any],
+        names: Sequence[str],
+        *,
+        blend: float = 0.0,
+        weight: NDArray[Any] | None = None,
+        max_knots: int = 64,
+    ) -> InputScaling:
+        """Learn the map of each column."""
+        _check_range(X, names)
+        knots, values, slopes = [], [], []
+        for column in np.asarray(X, dtype=np.float64).T:
+            low, high = float(column.min()), float(column.max())
+            if blend:
+                corners, heights = _blended(column, weight, blend, max_knots)
+            else:
+                corners, heights = np.array([low, high]), np.array([0.0, 1.0])
+            if low == high:
+                corners, heights = corners[:1], np.zeros(1)
+            knots.append(corners)
+            values.append(heights)
+            slopes.append((1 - blend) / (high - low) if high > low else 1.0)
+        return cls(tuple(knots), tuple(values), np.array(slopes))
 
     @classmethod
     def identity(cls, n_inputs: int) -> InputScaling:
         """Leave inputs as they are."""
-        return cls(np.zeros(n_inputs), np.ones(n_inputs))
+        zero = np.zeros(1)
+        return cls((zero,) * n_inputs, (zero,) * n_inputs, np.ones(n_inputs))
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Scale rows; those outside the learned range fall outside [0, 1]."""
-        scaled = np.asarray(X - self.low)
-        scaled /= self.span
+        scaled = np.empty(X.shape, dtype=np.float64)
+        for index, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
+            column, slope = X[:, index], self.slopes[index]
+            if len(knots) == 1:
+                scaled[:, index] = slope * (column - knots[0])
+                continue
+            span = knots[-1] - knots[0]
+            if len(knots) == 2 and slope == 1 / span:
+                # Division by the span is exact at both ends, unlike interpolation.
+                scaled[:, index] = (column - knots[0]) / span
+                continue
+            scaled[:, index] = np.interp(column, knots, values)
+            scaled[:, index] += slope * np.minimum(column - knots[0], 0.0)
+            scaled[:, index] += slope * np.maximum(column - knots[-1], 0.0)
         return scaled
+
+
+def _check_range(X: NDArray[Any], names: Sequence[str]) -> None:
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore"):
+        span = high - low
+    for column in np.flatnonzero(~np.isfinite(span)):
+        raise ValueError(
+            f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
+            "beyond double precision. Divide the column by a constant."
+        )
+
+
+def _blended(
+    column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the corners of the blended map: at the values, or evenly in height where many."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    if len(distinct) == 1:
+        return distinct, np.zeros(1)
+    share = np.bincount(inverse, weights=weight).astype(np.float64)
+    rank = np.cumsum(share) - share / 2  # the middle of each value's share of the rows
+    rank = (rank - rank[0]) / (rank[-1] - rank[0])
+    straight = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
+    heights = blend * rank + (1 - blend) * straight
+    if len(distinct) > max_knots:
+        corners = np.unique(np.interp(np.linspace(0, 1, max_knots), heights, distinct))
+        distinct, heights = corners, np.interp(corners, distinct, heights)
+    return distinct, heights
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,47 @@
-"""Candidate feature maps for users who name none."""
+"""The automatic choice of feature map, sizes and penalty on held-out rows, for one member.
+
+    screen ─► halve ─► climb ─► polish ─► finish
+
+A member holds a fifth of its rows out and draws some dozens of candidates: a feature map,
+the number of basis functions, the rank, the penalty, the scaling of the inputs, and whether
+a linear trend is taken out first.  Screening gives each two epochs on few rows; halving
+keeps the better third, again and again, on more rows; climbing then doubles the rank, moves
+the penalty or leaves inputs out, as long as that lowers the held-out error.  The last epochs
+use all rows.  Every choice compares held-out errors, so it needs sums and nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from typing import Any
 
-from polyadic.features import DampedFourierFeatures, FeatureMap
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic import als, cpd, trend
+from polyadic.compute import Compute
+from polyadic.engines import Rows
+from polyadic.ensemble import Member
+from polyadic.features import DampedFourierFeatures, FeatureMap, TensorLayout
+from polyadic.holdout import held_out, row_hash
+from polyadic.samples import Samples
+from polyadic.scaling import InputScaling
+
+# Period and decay on inputs in [0, 1], from rough to nearly linear.
+_PAIRS = ((1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (2.0, 0.8), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8))
+BLENDS = (0.0, 0.5, 1.0)
+
+_SCREEN_ROWS, _HALVE_ROWS, _CLIMB_ROWS, _HELD_ROWS = 1_000, 3_000, 16_000, 20_000
+_GAIN = 0.003  # what a move must lower the held-out error by, relatively
+_STEP = 4.0  # factor of a move of the penalty
+
+
+def default_maps() -> list[FeatureMap]:
+    """Return maps that cover the useful range of periods and decays on [0, 1] inputs."""
+    return [DampedFourierFeatures(period, decay) for period, decay in _PAIRS]
 
 
 def named_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
@@ -19,7 +56,349 @@ def named_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
     return list(feature_maps)
 
 
-def default_maps() -> list[FeatureMap]:
-    """Return maps that cover the useful range of periods and decays on [0, 1] inputs."""
-    pairs = [(1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (2.0, 0.8), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8)]
-    return [DampedFourierFeatures(period, decay) for period, decay in pairs]
+@dataclass(frozen=True)
+class Candidate:
+    """One point of the search.  `alpha` is the penalty for each unit of row weight."""
+
+    feature_map: FeatureMap
+    n_basis: tuple[int, ...]
+    rank: int
+    alpha: float
+    blend: float
+    trend: bool
+
+    @property
+    def layout(self) -> TensorLayout:
+        """Return the layout of the candidate's tensor."""
+        return TensorLayout((self.feature_map,), self.n_basis, quantized=True)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is searched: the values each choice may take; a choice of one value is fixed.
+
+    `max_rank` bounds the growth of the rank, and `work` the arithmetic of the moves after
+    screening, in units of about one floating-point operation.
+    """
+
+    n_basis: tuple[tuple[int, ...], ...]
+    ranks: tuple[int, ...]
+    alphas: tuple[float, ...]
+    blends: tuple[float, ...]
+    trends: tuple[bool, ...] = (False, True)
+    n_candidates: int = 64
+    max_rank: int = 32
+    work: float = np.inf
+
+    def draw(self, rng: np.random.RandomState) -> list[Candidate]:
+        """Return candidates drawn without replacement."""
+        grid = list(
+            product(default_maps(), self.n_basis, self.ranks, self.alphas, self.blends, self.trends)
+        )
+        chosen = rng.permutation(len(grid))[: self.n_candidates]
+        return [Candidate(*grid[index]) for index in chosen]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Training rows seen through each scaling, with standardised targets and weights.
+
+    `identity` is what a row is recognised by: its inputs and targets in their own units.
+    """
+
+    scaled: dict[float, NDArray[np.float64]]
+    scalings: dict[float, InputScaling]
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+    identity: tuple[NDArray[Any], NDArray[Any]]
+
+    def total(self, index: NDArray[Any]) -> float:
+        """Return the weight of some rows."""
+        return float(len(index)) if self.weight is None else float(self.weight[index].sum())
+
+
+@dataclass
+class Trial:
+    """A candidate, its model so far, and its error on the held-out rows."""
+
+    candidate: Candidate
+    model: als.Model
+    error: float = np.inf
+    losses: tuple[float, ...] = ()
+
+
+@dataclass
+class Choice:
+    """What one member's search came to."""
+
+    member: Member
+    candidate: Candidate
+    coefficients: NDArray[np.float64] | None
+    alpha: float
+    losses: list[float]
+    straight: InputScaling
+    log: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Search:
+    """The search of one member."""
+
+    def __init__(
+        self, table: Table, space: Space, compute: Compute, fraction: float, seed: int
+    ) -> None:
+        self._table, self._space, self._compute = table, space, compute
+        self._rng = np.random.RandomState(seed)
+        self._seed = seed
+        out = held_out(*table.identity, fraction, seed)
+        if not out.any():  # a single distinct row
+            out[:] = True
+        order = np.argsort(row_hash(np.column_stack(table.identity), seed + 1), kind="stable")
+        self._held = order[out[order]][:_HELD_ROWS]
+        self._train = order[~out[order]] if not out.all() else order
+        plain = table.scaled[0.0]
+        rows, weight = self._train, table.weight
+        kept = None if weight is None else weight[rows]
+        slope = trend.linear_trend(plain[rows], table.y[rows], kept)
+        self._targets = {False: table.y, True: table.y - trend.evaluate(slope, plain)}
+        self._spent = 0.0
+        self.log: list[dict[str, Any]] = []
+        self.seconds: dict[str, float] = {}
+
+    def run(self, on_stage: Callable[[str, Trial], None]) -> Choice:
+        """Search, and fit the winner to all rows."""
+        self._on_stage = on_stage
+        trial = self._stage("halve", self._halve, self._stage("screen", self._screen))
+        trial = self._stage("climb", self._climb, trial)
+        trial = self._stage("polish", self._polish, trial)
+        return self._stage("finish", self._finish, trial)
+
+    def _stage(self, name: str, step: Callable[..., Any], *arguments: Any) -> Any:
+        began = time.perf_counter()
+        result = step(*arguments)
+        self.seconds[name] = time.perf_counter() - began
+        if isinstance(result, Trial):
+            self._on_stage(name, result)
+        return result
+
+    def _screen(self) -> list[Trial]:
+        """Give every candidate two epochs on few rows."""
+        rows = self._train[:_SCREEN_ROWS]
+        trials = [
+            self._train_trial("screen", self._new_trial(candidate), rows, 2)
+            for candidate in self._space.draw(self._rng)
+        ]
+        trials.sort(key=lambda trial: trial.error)
+        return trials[: max(1, len(trials) // 5)]
+
+    def _halve(self, trials: list[Trial]) -> Trial:
+        """Keep the better third until one is left, on more and more rows."""
+        rows = self._train[:_HALVE_ROWS]
+        while True:
+            trials = [self._train_trial("halve", trial, rows, 2) for trial in trials]
+            trials.sort(key=lambda trial: trial.error)
+            if len(trials) == 1:
+                return trials[0]
+            trials = trials[: max(1, len(trials) // 3)]
+            rows = self._train[:_CLIMB_ROWS]
+
+    def _climb(self, trial: Trial) -> Trial:
+        """Make the moves that lower the held-out error, first on some rows, then on all."""
+        moves = [self._grow, self._lower, self._raise, self._prune]
+        trial = self._moves(trial, self._train[:_CLIMB_ROWS], moves)
+        if len(self._train) > _CLIMB_ROWS:
+            trial = self._train_trial("climb", trial, self._train, 2, restart=True)
+            trial = self._moves(trial, self._train, [self._grow])
+        return trial
+
+    def _moves(
+        self, trial: Trial, rows: NDArray[Any], moves: list[Callable[[Trial], Trial | None]]
+    ) -> Trial:
+        failed, turn = 0, 0
+        while failed < len(moves) and self._spent < self._space.work:
+            moved = moves[turn % len(moves)](trial)
+            better = None
+            if moved is not None:
+                better = self._train_trial("climb", moved, rows, 3, restart=True)
+            if better is not None and better.error < trial.error * (1 - _GAIN):
+                trial, failed = better, 0  # and try the same move again
+            else:
+                failed, turn = failed + 1, turn + 1
+        return trial
+
+    def _polish(self, trial: Trial) -> Trial:
+        """Go on until the held-out error rises, for a few epochs at most."""
+        for _ in range(4):
+            if self._spent >= self._space.work:
+                break
+            better = self._train_trial("polish", trial, self._train, 2)
+            if better.error >= trial.error:
+                break
+            trial = better
+        return trial
+
+    def _finish(self, trial: Trial) -> Choice:
+        """Fit the winner to all rows, and shrink it as the held-out rows ask for."""
+        table, candidate = self._table, trial.candidate
+        share = self._shrinkage(trial)
+        rows = np.arange(len(table.y))
+        coefficients = None
+        if candidate.trend:
+            coefficients = trend.linear_trend(table.scaled[0.0], table.y, table.weight)
+            residual = table.y - trend.evaluate(coefficients, table.scaled[0.0])
+            self._targets[True] = residual
+        alpha = candidate.alpha * table.total(rows)
+        epochs = als.epochs(
+            self._samples(candidate, rows), als.Objective(alpha), trial.model, mix_first=False
+        )
+        fit = list(islice(epochs, 1, 3))
+        last = replace(trial, model=fit[-1].model)
+        return Choice(
+            replace(member_of(table, last), share=share),
+            candidate,
+            coefficients,
+            alpha,
+            [*trial.losses, *(epoch.loss for epoch in fit)],
+            table.scalings[0.0],
+            self.log,
+            self.seconds,
+        )
+
+    def _shrinkage(self, trial: Trial) -> float:
+        """Return the factor in [0, 1] that fits the held-out rows best; 0 if it gains nothing."""
+        held = self._samples(trial.candidate, self._held)
+        equations = als.mixing_sums(held, trial.model)
+        power = float(equations.gram[0, 0])
+        share = float(np.clip(equations.moment[0] / power, 0.0, 1.0)) if power > 0 else 0.0
+        error = equations.squared_error(np.array([share]))
+        return share if error < (1 - _GAIN) * equations.target else 0.0
+
+    def _new_trial(self, candidate: Candidate) -> Trial:
+        layout, n_targets = candidate.layout, self._table.y.shape[1]
+        cores = tuple(
+            cpd.initial_cores(layout.core_sizes, candidate.rank, layout.is_complex, self._rng)
+            for _ in range(n_targets)
+        )
+        return Trial(candidate, als.Model(cores, np.ones(1)))
+
+    def _train_trial(
+        self, stage: str, trial: Trial, rows: NDArray[Any], epochs: int, restart: bool = False
+    ) -> Trial:
+        """Return the best of the next epochs; of them alone if `restart`, or the trial itself."""
+        candidate = trial.candidate
+        samples, held = self._samples(candidate, rows), self._samples(candidate, self._held)
+        objective = als.Objective(candidate.alpha * self._table.total(rows))
+        losses = trial.losses
+        best = Trial(candidate, trial.model, np.inf if restart else trial.error, losses)
+        steps = als.epochs(samples, objective, trial.model, mix_first=False)
+        for epoch in islice(steps, 1, epochs + 1):
+            error = als.mean_error(held, epoch.model)
+            losses = (*losses, epoch.loss)
+            if error < best.error or stage in ("screen", "halve"):
+                best = Trial(candidate, epoch.model, error, losses)
+        self._spent += epochs * _work(len(rows), candidate, self._table.y.shape[1])
+        self._note(stage, best, len(rows), epochs)
+        return best
+
+    def _samples(self, candidate: Candidate, rows: NDArray[Any]) -> list[Samples]:
+        table = self._table
+        X = np.ascontiguousarray(table.scaled[candidate.blend][rows])
+        weight = None if table.weight is None else table.weight[rows]
+        targets = self._targets[candidate.trend][rows]
+        return [
+            self._compute.samples(Rows(X, np.ascontiguousarray(y), weight), candidate.layout)
+            for y in targets.T
+        ]
+
+    def _grow(self, trial: Trial) -> Trial | None:
+        """Double the rank: small random terms are added to the tensor."""
+        candidate = trial.candidate
+        rank = 2 * candidate.rank
+        if rank > self._space.max_rank or len(self._space.ranks) == 1:
+            return None
+        if 2 * rank > len(self._train):  # unknowns of one core against rows
+            return None
+        model = als.Model(
+            tuple(cpd.grown(cores, rank, self._rng) for cores in trial.model.cores),
+            trial.model.weights,
+        )
+        return Trial(replace(candidate, rank=rank), model, losses=trial.losses)
+
+    def _lower(self, trial: Trial) -> Trial | None:
+        return self._with_alpha(trial, 1 / _STEP)
+
+    def _raise(self, trial: Trial) -> Trial | None:
+        return self._with_alpha(trial, _STEP)
+
+    def _with_alpha(self, trial: Trial, factor: float) -> Trial | None:
+        alpha = trial.candidate.alpha * factor
+        if len(self._space.alphas) == 1 or not 1e-10 <= alpha <= 1e3:
+            return None
+        return Trial(replace(trial.candidate, alpha=alpha), trial.model, losses=trial.losses)
+
+    def _prune(self, trial: Trial) -> Trial | None:
+        """Leave out the inputs that matter least: those the held-out error hardly misses."""
+        candidate = trial.candidate
+        used = [index for index, size in enumerate(candidate.n_basis) if size > 1]
+        if len(used) < 2 or len(self._space.n_basis) == 1:
+            return None
+        loss = {d: self._without(trial, [d]) for d in used}
+        losses = {
+            d: als.mean_error(self._samples(t.candidate, self._held), t.model) - trial.error
+            for d, t in loss.items()
+        }
+        least = sorted(used, key=lambda d: losses[d])[: len(used) // 2]
+        limit = 0.02 * max(losses.values())
+        useless = [d for d in least if losses[d] < limit]
+        return self._without(trial, useless) if useless else None
+
+    def _without(self, trial: Trial, inputs: list[int]) -> Trial:
+        """Return the trial with some inputs averaged out of its tensor."""
+        candidate = trial.candidate
+        n_basis = tuple(1 if d in inputs else size for d, size in enumerate(candidate.n_basis))
+        owners = [column for column, _ in candidate.layout.input_bits]
+        X = self._table.scaled[candidate.blend][self._held]
+        weight = None if self._table.weight is None else self._table.weight[self._held]
+        means = {
+            core: np.average(
+                candidate.layout.factor(X, candidate.feature_map, core), axis=0, weights=weight
+            )
+            for core, owner in enumerate(owners)
+            if owner in inputs
+        }
+        model = als.Model(
+            tuple(cpd.contracted(cores, means) for cores in trial.model.cores),
+            trial.model.weights,
+        )
+        return Trial(replace(candidate, n_basis=n_basis), model, losses=trial.losses)
+
+    def _note(self, stage: str, trial: Trial, n_rows: int, epochs: int) -> None:
+        candidate = trial.candidate
+        self.log.append(
+            {
+                "stage": stage,
+                "feature_map": str(candidate.feature_map),
+                "n_basis": max(candidate.n_basis),
+                "n_inputs": sum(size > 1 for size in candidate.n_basis),
+                "rank": candidate.rank,
+                "alpha": candidate.alpha * self._table.total(self._train[:n_rows]),
+                "blend": candidate.blend,
+                "trend": candidate.trend,
+                "n_rows": n_rows,
+                "epochs": epochs,
+                "held_out_mse": trial.error,
+            }
+        )
+
+
+def member_of(table: Table, trial: Trial) -> Member:
+    """Return a trial as a member that carries the whole prediction."""
+    candidate = trial.candidate
+    return Member(table.scalings[candidate.blend], candidate.layout, trial.model)
+
+
+def _work(n_rows: int, candidate: Candidate, n_targets: int) -> float:
+    """Return about how many operations an epoch takes: assembly, Grams and solves."""
+    rank, n_cores = candidate.rank, len(candidate.layout.core_sizes)
+    rows = n_rows * (50 * rank + 16 * rank**2)
+    return float(n_targets * n_cores * (rows + 21 * rank**3 + 1e6))

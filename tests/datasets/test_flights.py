@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import importlib.util
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -62,6 +63,23 @@ def test_airline_from_raw_files(tmp_path, cache, monkeypatch, packed, batch):
     again = datasets.load_airline(tmp_path)
     assert again.source == str(cache / "airline.npz")
     np.testing.assert_array_equal(again.data, bunch.data)
+
+
+def test_memory_holds_the_numbers_and_one_batch(tmp_path, monkeypatch):
+    """The text of the file, 2 MB and twenty as strings, is never in memory as a whole."""
+    monkeypatch.setattr(_flights, "_BATCH", 100)
+    rows = 20_000
+    (tmp_path / "2008.csv").write_text("\n".join([HEADER, *[FLIGHTS[0]] * rows]))
+    (tmp_path / "plane-data.csv").write_text(PLANES)
+    tracemalloc.start()
+    table = _flights.flight_table(
+        _flights._lines(tmp_path / "2008.csv"), _flights._lines(tmp_path / "plane-data.csv")
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.shape == (rows, 9)
+    # The batches and their concatenation, and some text.
+    assert peak < 2 * table.nbytes + 700_000
 
 
 def test_airline_of_another_layout_is_refused(tmp_path):

@@ -101,6 +101,7 @@ def test_bad_data_is_named(kind, X, y, weight, says):
         ({"dtype": "float16"}, "'dtype' .* Got 'float16'"),
         ({"chunk_size": 0}, "'chunk_size' .* Got 0"),
         ({"device": "abacus"}, "device.* must be .*'abacus'"),
+        ({"n_jobs": 0}, "'n_jobs' .* Got 0"),
         ({"n_jobs": "all"}, "'n_jobs' .* Got 'all'"),
     ],
     ids=lambda value: repr(value)[:40],
@@ -152,8 +153,9 @@ def test_hard_data_is_fitted(X, y, weight, early_stopping):
     assert error < 0.2 * np.var(y / size)
 
 
-def test_features_that_overflow_are_an_error_at_fit():
-    model = regressor(feature_maps=[PurePowerFeatures()], scale_inputs=False)
+@pytest.mark.parametrize("others", [[], MAPS], ids=["in a core step", "in a step of the weights"])
+def test_features_that_overflow_are_an_error_at_fit(others):
+    model = regressor(feature_maps=[PurePowerFeatures(), *others], scale_inputs=False)
     with pytest.raises(FloatingPointError, match=r"overflowed.*scale_inputs=True"):
         model.fit(X * 1e200, Y)
 

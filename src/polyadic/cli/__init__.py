@@ -7,6 +7,7 @@ import click
 from polyadic import __version__
 from polyadic.cli.demo import demo
 from polyadic.cli.models import evaluate, fit, predict, show
+from polyadic.cli.report import report
 from polyadic.cli.reproduce import reproduce
 
 __all__ = ["main"]
@@ -18,5 +19,5 @@ def main() -> None:
     """Kernel regression without a kernel matrix and without a search for hyperparameters."""
 
 
-for command in (demo, fit, predict, evaluate, show, reproduce):
+for command in (demo, fit, predict, evaluate, show, report, reproduce):
     main.add_command(command)

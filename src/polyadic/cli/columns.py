@@ -61,6 +61,12 @@ def stray(table: Table, name: str) -> str:
     return f" (row {row + 1} of {name!r} is {values[row]!r})"
 
 
+def has_decimal_commas(table: Table, name: str) -> bool:
+    """Return whether a column of text would be numbers with a comma for the decimal mark."""
+    values = [value for value in table.data.column(name).to_pylist() if value is not None]
+    return all(is_number(value.replace(",", ".", 1)) for value in values)
+
+
 def values(table: Table, column: Column) -> NDArray[np.float64]:
     """Return a column as numbers, filled where the preparation says so; gaps are NaN."""
     kind = kind_of(table, column.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -30,7 +31,11 @@ def reported(command: F) -> F:
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _told
+                return command(*args, **kwargs)
+        except BrokenPipeError:  # the reader of our output has seen enough
+            raise
         except (ValueError, OSError) as error:
             raise Mistake(str(error)) from error
         except ImportError as error:
@@ -41,3 +46,10 @@ def reported(command: F) -> F:
             ) from error
 
     return guarded  # type: ignore[return-value]
+
+
+def _told(
+    message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
+) -> None:
+    """Print a warning without the line of code it came from."""
+    click.echo(f"Warning: {message}", err=True)

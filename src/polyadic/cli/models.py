@@ -10,13 +10,12 @@ from typing import Any
 import click
 
 from polyadic.cli.errors import reported
-from polyadic.cli.options import config_option, estimator_options
+from polyadic.cli.options import config_option, csv_options, estimator_options
 from polyadic.cli.prepare import Preparation, learn, target_of
 from polyadic.cli.tables import predictions_as_csv, read_table, write_predictions
 from polyadic.cli.training import Fitted, check_folder, fit_model, measure, open_model
 
 _FILE = click.Path(exists=True, dir_okay=False)
-_DELIMITER = click.option("--delimiter", help="Delimiter of a CSV file.")
 _BY_NAME = click.option(
     "--by-name", is_flag=True, help="Pick the model's columns by name; leave others out."
 )
@@ -43,7 +42,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     help="What to do about missing values.",
 )
 @click.option("--ignore", multiple=True, metavar="COL", help="Column to leave out; repeatable.")
-@_DELIMITER
+@csv_options
 @click.option("--verbose", is_flag=True, help="Print a line for each epoch.")
 @_JSON
 @config_option
@@ -52,6 +51,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reported
 def fit(
     ctx: click.Context,
+    /,
     data: str,
     target: str | None,
     out: str,
@@ -60,13 +60,14 @@ def fit(
     missing: str,
     ignore: Sequence[str],
     delimiter: str | None,
+    decimal: str,
     verbose: bool,
     as_json: bool,
     **parameters: Any,
 ) -> None:
     """Fit a model on DATA (CSV, Parquet, npz or npy) and write it to a file."""
     check_folder(out)
-    table = read_table(data, delimiter)
+    table = read_table(data, delimiter, decimal)
     preparation, X, y = learn(table, target, encode=encode, missing=missing, ignored=ignore)
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
@@ -89,14 +90,16 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 @click.argument("data", type=_FILE)
 @click.option("--out", help="CSV or Parquet file to write; CSV on standard output by default.")
 @_BY_NAME
-@_DELIMITER
+@csv_options
 @reported
-def predict(model: str, data: str, out: str | None, by_name: bool, delimiter: str | None) -> None:
+def predict(
+    model: str, data: str, out: str | None, by_name: bool, delimiter: str | None, decimal: str
+) -> None:
     """Predict each row of DATA with MODEL, in the order of the rows."""
     if out is not None:
         check_folder(out)
     fitted = open_model(model)
-    inputs = fitted.preparation.inputs(read_table(data, delimiter), by_name)
+    inputs = fitted.preparation.inputs(read_table(data, delimiter, decimal), by_name)
     predictions = fitted.predict(inputs)
     if out is None:
         click.echo(predictions_as_csv(predictions), nl=False)
@@ -110,15 +113,21 @@ def predict(model: str, data: str, out: str | None, by_name: bool, delimiter: st
 @click.argument("data", type=_FILE)
 @click.option("--target", help="Column to compare with; that of the fit by default.")
 @_BY_NAME
-@_DELIMITER
+@csv_options
 @_JSON
 @reported
 def evaluate(
-    model: str, data: str, target: str | None, by_name: bool, delimiter: str | None, as_json: bool
+    model: str,
+    data: str,
+    target: str | None,
+    by_name: bool,
+    delimiter: str | None,
+    decimal: str,
+    as_json: bool,
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    table = read_table(data, delimiter)
+    table = read_table(data, delimiter, decimal)
     y = target_of(table, fitted.preparation, target)
     metrics = measure(y, fitted.predict(_inputs(fitted.preparation, table, by_name, target)))
     if as_json:
@@ -150,7 +159,8 @@ def _described(fitted: Fitted) -> Iterator[str]:
     """Yield the lines that describe a model to a reader."""
     facts = fitted.facts()
     data, inputs = facts["data"], facts["inputs"]
-    yield f"{facts['estimator']}: {facts['target'] or 'target'} from {len(inputs)} inputs"
+    count = f"{len(inputs)} input{'s' * (len(inputs) != 1)}"
+    yield f"{facts['estimator']}: {facts['target'] or 'target'} from {count}"
     if data:
         yield (
             f"  fitted on {data['rows_fitted']} of {data['rows']} rows of {data['file']} in "

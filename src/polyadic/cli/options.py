@@ -43,7 +43,7 @@ _HELP = {
 }
 
 
-class Value(click.ParamType):
+class Value(click.ParamType):  # type: ignore[type-arg]
     """A number, true, false, none, a list of numbers, or a word."""
 
     name = "value"
@@ -73,6 +73,23 @@ def estimator_options(command: F) -> F:
         text = _HELP.get(name, "Parameter of the estimator.")
         command = click.option(flag, name, type=Value(), default=None, help=text)(command)
     return command
+
+
+def csv_options(command: F) -> F:
+    """Add what tells how a CSV file is written."""
+    for flag, default, text in (
+        ("--decimal", ".", "Decimal mark of a CSV file."),
+        ("--delimiter", None, "Delimiter of a CSV file; a comma, or a tab for .tsv."),
+    ):
+        command = click.option(flag, default=default, callback=_one_character, help=text)(command)
+    return command
+
+
+def _one_character(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    value = "\t" if value == "\\t" else value
+    if value is not None and (len(value) != 1 or not value.isascii()):
+        raise click.BadParameter(f"must be one character, got {value!r}.")
+    return value
 
 
 def config_option(command: F) -> F:

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.columns import Column, filled, gaps, kind_of, stray, target_values, values
+from polyadic.cli.columns import (
+    Column,
+    filled,
+    gaps,
+    has_decimal_commas,
+    kind_of,
+    stray,
+    target_values,
+    values,
+)
 from polyadic.cli.errors import Mistake
 from polyadic.cli.tables import Table, listed
 
@@ -160,6 +169,8 @@ def _check_kinds(table: Table, kinds: dict[str, str], encode: bool) -> None:
     texts = [name for name, kind in kinds.items() if kind == "category"]
     if encode or not (dates or texts):
         return
+    if texts and has_decimal_commas(table, texts[0]):
+        raise Mistake(f"{table.path} has decimal commas in {listed(texts)}. Pass --decimal ','.")
     parts = []
     if texts:
         parts.append(f"text in {listed(texts)}{stray(table, texts[0])}")

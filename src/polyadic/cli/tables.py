@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polyadic.cli.errors import Mistake
 from polyadic.files import replacing
 
-_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "vertical bar"}
+_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "vertical bar", ",": "comma"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Table:
         return int(self.data.num_rows)
 
 
-def read_table(path: str, delimiter: str | None = None) -> Table:
+def read_table(path: str, delimiter: str | None = None, decimal: str = ".") -> Table:
     """Read a file whose ending tells its format; raise a mistake that names it."""
     file = Path(path)
     suffix = file.suffix.lower()
@@ -47,42 +47,51 @@ def read_table(path: str, delimiter: str | None = None) -> Table:
         if suffix in readers:
             table = readers[suffix](file)
         else:
-            table = _read_csv(file, delimiter or ("\t" if suffix == ".tsv" else ","))
+            table = _read_csv(file, delimiter or ("\t" if suffix == ".tsv" else ","), decimal)
     except Mistake:
         raise
+    except UnicodeDecodeError as error:
+        raise Mistake(f"{path} is not UTF-8 text. Save it in that encoding.") from error
     except ValueError as error:
         raise Mistake(f"{path} cannot be read as a table: {error}") from error
     _check_shape(table)
     return table
 
 
-def _read_csv(path: Path, delimiter: str) -> Table:
+def _read_csv(path: Path, delimiter: str, decimal: str) -> Table:
     from pyarrow import csv
 
     size = path.stat().st_size
     if size == 0:
         raise Mistake(f"{path} is empty. It must have a header line and rows.")
+    _check_header(path, delimiter)
     data = csv.read_csv(
         path,
         # One block, so that types are told from all rows and not from the first ones.
         read_options=csv.ReadOptions(block_size=min(size + 1, 2**31 - 1)),
         parse_options=csv.ParseOptions(delimiter=delimiter),
-        convert_options=csv.ConvertOptions(strings_can_be_null=True),
+        convert_options=csv.ConvertOptions(strings_can_be_null=True, decimal_point=decimal),
     )
     names = data.column_names
-    if len(names) == 1:
-        for mark, word in _DELIMITERS.items():
-            if mark in names[0] and mark != delimiter:
-                raise Mistake(
-                    f"{path} seems to be delimited by a {word}: its only column is "
-                    f"{names[0]!r}. Pass --delimiter {mark!r}."
-                )
     if all(is_number(name) for name in names):
         raise Mistake(
             f"{path} seems to have no header: its first line is {', '.join(names[:4])}. "
             "Put a line with the names of the columns before it."
         )
     return Table(data, path, "target" if "target" in names else None)
+
+
+def _check_header(path: Path, delimiter: str) -> None:
+    """Raise a mistake if the header is not UTF-8, or has another delimiter."""
+    with path.open("rb") as file:
+        header = file.readline(1 << 20)
+    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Mistake(f"{path} is UTF-16 text. Save it as UTF-8.")
+    if delimiter.encode() in header:
+        return
+    for mark, word in _DELIMITERS.items():
+        if mark.encode() in header:
+            raise Mistake(f"{path} seems to be delimited by a {word}. Pass --delimiter {mark!r}.")
 
 
 def _read_parquet(path: Path) -> Table:

@@ -119,7 +119,10 @@ def open_model(path: str) -> Fitted:
     """Read a model file; one that was saved in Python has no notes of a table."""
     model, notes = load_with_notes(path)
     if "preparation" in notes:
-        return Fitted(model, Preparation.from_dict(notes["preparation"]), notes)
+        try:
+            return Fitted(model, Preparation.from_dict(notes["preparation"]), notes)
+        except (KeyError, TypeError) as error:
+            raise Mistake(f"{path} says nothing sensible of its columns: {error!r}.") from error
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{index}" for index in range(model.n_features_in_)]

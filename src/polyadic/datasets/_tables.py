@@ -99,8 +99,10 @@ def _where_to_put(name: str, known: Known, folders: list[Path]) -> str:
 
 def _from_openml(known: Known) -> Table:
     """Return the whole table of OpenML, the target among its columns."""
+    import click
     from sklearn.datasets import fetch_openml
 
+    click.echo(f"{known.title} from OpenML", err=True)
     with warnings.catch_warnings(action="ignore"):  # of the retry: its outcome is told
         bunch: Any = fetch_openml(
             data_id=known.openml_id,

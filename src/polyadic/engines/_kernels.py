@@ -4,7 +4,7 @@ Samples are innermost, in blocks of BLOCK, real and imaginary parts in planes of
 own.  A block's distances are constants of the compiled code, which tells the compiler
 that the planes do not overlap, so every inner loop becomes vector instructions.
 
-    Z   [block][rank][map][re, im][BLOCK]     product over all cores but one
+    Z   [map][block][rank][re, im][BLOCK]     product over all cores but one
     E   [map][previous, current][re, im][BLOCK]     e of two cores, for one block
     M   [4R + 1][rows]        Re ψ₀z, Re ψ₁z, Im ψ₀z, Im ψ₁z, y, weighted: one BLAS call
                               M Mᵀ gives Gram matrix, moment and yᵀy
@@ -60,8 +60,8 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 def fetch(Z: Any, z: int) -> None:
     """Prefetch one row of Z.
 
-    The hardware does not see it coming: within a row two streams run side by side, and
-    rows of maps without weight are left out.
+    The hardware does not see it coming: rows of several maps take turns, and within a row
+    two streams run side by side.
     """
     for line in range(0, 2 * BLOCK, 8):
         _prefetch(Z, z + line)  # type: ignore[call-arg]
@@ -104,17 +104,16 @@ def fill(x: Any, first: int, where: Any, polar: Any, out: Any, at: int) -> None:
 
 @jit
 def block_product(
-    Z: Any, at: int, step: int, x: Any, first: int, where: Any, W: Any, polar: Any, without: int
+    Z: Any, at: int, x: Any, first: int, where: Any, W: Any, polar: Any, without: int
 ) -> None:
     """Write ∏ f over all cores but one, for one block and map and all ranks.
 
     The leading term of a two-sided map, a phase that all its cores share, comes first.
-    Rank r begins at `at + r·step`.
     """
     E = np.empty(2 * BLOCK, Z.dtype)
     powers(x[len(x) - 1], first, -polar[2] * polar[0], 1.0, E, 0)
     for r in range(W.shape[2]):
-        z = _u(at + r * step)
+        z = _u(at + r * 2 * BLOCK)
         for k in range(2 * BLOCK):
             Z[z + _u(k)] = E[k]
     for core in range(len(W)):
@@ -122,7 +121,7 @@ def block_product(
             continue
         fill(x, first, where[core], polar, E, 0)
         for r in range(W.shape[2]):
-            z = _u(at + r * step)
+            z = _u(at + r * 2 * BLOCK)
             w0r, w0i = W[core, 0, r, 0], W[core, 0, r, 1]
             w1r, w1i = W[core, 1, r, 0], W[core, 1, r, 1]
             for k in range(BLOCK):
@@ -137,14 +136,14 @@ def block_product(
 
 @jit
 def block_response(
-    Z: Any, at: int, step: int, x: Any, first: int, where: Any, w: Any, polar: Any, out: Any
+    Z: Any, at: int, x: Any, first: int, where: Any, w: Any, polar: Any, out: Any
 ) -> None:
     """Write Re Σᵣ z·f, the response of one map, where z lacks the core `w`."""
     E = np.empty(2 * BLOCK, Z.dtype)
     fill(x, first, where, polar, E, 0)
     out[:] = 0
     for r in range(w.shape[1]):
-        z = _u(at + r * step)
+        z = _u(at + r * 2 * BLOCK)
         w0r, w0i, w1r, w1i = w[0, r, 0], w[0, r, 1], w[1, r, 0], w[1, r, 1]
         for k in range(BLOCK):
             i = _u(k)
@@ -159,16 +158,15 @@ def product(
     Z: Any, F: Any, maps: Any, x: Any, where: Any, W: Any, polar: Any, without: int
 ) -> None:
     """Make Z of some maps without one core, and F, their responses, where F has rows."""
-    n_maps, rank = len(polar), W.shape[2]
-    step = n_maps * 2 * BLOCK
-    for block in range(x.shape[1] // BLOCK):
-        first = block * BLOCK
-        for p in maps:
-            at = (block * rank * n_maps + p) * 2 * BLOCK
-            block_product(Z, at, step, x, first, where, W, polar[p], without)
+    n_blocks, rank = x.shape[1] // BLOCK, W.shape[2]
+    for p in maps:
+        for block in range(n_blocks):
+            first = block * BLOCK
+            at = (p * n_blocks + block) * rank * 2 * BLOCK
+            block_product(Z, at, x, first, where, W, polar[p], without)
             if len(F):
                 out = F[p, first : first + BLOCK]
-                block_response(Z, at, step, x, first, where[without], W[without], polar[p], out)
+                block_response(Z, at, x, first, where[without], W[without], polar[p], out)
 
 
 @jit
@@ -179,8 +177,8 @@ def respond(out: Any, weights: Any, maps: Any, x: Any, where: Any, W: Any, polar
     for block in range(x.shape[1] // BLOCK):
         first = block * BLOCK
         for p in maps:
-            block_product(Z, 0, 2 * BLOCK, x, first, where, W, polar[p], 0)
-            block_response(Z, 0, 2 * BLOCK, x, first, where[0], W[0], polar[p], response)
+            block_product(Z, 0, x, first, where, W, polar[p], 0)
+            block_response(Z, 0, x, first, where[0], W[0], polar[p], response)
             for i in range(BLOCK):
                 out[first + i] += weights[p] * response[i]
 
@@ -207,11 +205,11 @@ def assemble(
     `core` instead: multiplied by the factor of the former, divided by that of the latter.
     A sample for which that quotient is unsafe is flagged.
     """
-    n_maps, rank = len(polar), W.shape[2]
-    E = np.empty(n_maps * 4 * BLOCK, Z.dtype)
+    n_blocks, rank = x.shape[1] // BLOCK, W.shape[2]
+    E = np.empty(len(polar) * 4 * BLOCK, Z.dtype)
     A = np.empty(4 * BLOCK, Z.dtype)
     zero, n_flagged = W[0, 0, 0, 0] * 0, 0
-    for block in range(x.shape[1] // BLOCK):
+    for block in range(n_blocks):
         first = block * BLOCK
         for p in maps:
             fill(x, first, where[core], polar[p], E, (4 * p + 2) * BLOCK)
@@ -220,9 +218,9 @@ def assemble(
         for r in range(rank):
             A[:] = zero
             for j, p in enumerate(maps):
-                z = ((block * rank + r) * n_maps + p) * 2 * BLOCK
+                z = ((p * n_blocks + block) * rank + r) * 2 * BLOCK
                 later, k = divmod(j + _AHEAD, len(maps))
-                fetch(Z, ((block * rank + r + later) * n_maps + maps[k]) * 2 * BLOCK)
+                fetch(Z, ((maps[k] * n_blocks + block) * rank + r + later) * 2 * BLOCK)
                 if previous[p] >= 0:
                     into, out = W[previous[p], :, r], W[core, :, r]
                     reach = modulus_of(polar[p, 1], where[core, 1] + 1)

@@ -103,11 +103,11 @@ class PolarChunk(Chunk):
 
     def put(self, index: NDArray[np.intp], maps: NDArray[np.intp], other: PolarChunk) -> None:
         """Overwrite the products of some rows by those of a chunk that `take` returned."""
-        shape = (-1, self.W.shape[2], len(self.polar), 2, BLOCK)
+        shape = (len(self.polar), -1, self.W.shape[2], 2, BLOCK)
         mine, exact = self.Z.reshape(shape), other.Z.reshape(shape)
         here, there = np.divmod(index, BLOCK), np.divmod(np.arange(len(index)), BLOCK)
         for p in maps:
-            mine[here[0], :, p, :, here[1]] = exact[there[0], :, p, :, there[1]]
+            mine[p][here[0], :, :, here[1]] = exact[p][there[0], :, :, there[1]]
 
     def release(self) -> None:
         """Let go of the products."""

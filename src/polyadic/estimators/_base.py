@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyadic import als, cpd, ensemble, mixing
 from polyadic.compute import ENGINES, Compute
-from polyadic.device import DeviceCompute, like, to_host
+from polyadic.device import like, to_host
 from polyadic.ensemble import Member
 from polyadic.estimators._data import TrainingData, tensor_layout, training_data
 from polyadic.estimators._progress import Progress
@@ -32,6 +32,10 @@ except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
+
+
+# What "auto" means for named feature maps.
+_DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
 class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
@@ -54,7 +58,11 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         "dtype": [StrOptions({"float64", "float32"})],
         "chunk_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "memory_limit": [None, str, Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
+        "n_jobs": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+        ],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -69,32 +77,48 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, maps: Sequence[FeatureMap]) -> Self:
         """Fit every member on validated data and set the fitted attributes."""
-        data = training_data(self, X, y, sample_weight, self.scale_inputs)
-        layout = tensor_layout(maps, self.n_basis, self.quantized, self.n_features_in_)
+        data = self._training_data(X, y, sample_weight)
+        layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, self.n_features_in_)
         earlier = self._earlier_models(layout, data.y.shape[1])
-        rng = check_random_state(self.random_state)
-        progress = Progress(self, X, y, sample_weight)
-        self.input_scaling_, self.target_scaling_ = data.inputs, data.targets
-        self._single_target = data.single_target
+        progress = Progress(
+            self, X, y, sample_weight, self._setting("n_estimators"), self._setting("max_iter")
+        )
         members, fits = [], []
-        # Overflow is an error of its own, in words, where sums are solved.
-        with np.errstate(over="ignore", invalid="ignore"), self._compute() as compute:
-            for index in range(self.n_estimators):
-                seed = rng.randint(np.iinfo(np.int32).max)
+        with overflow_is_checked(), self._compute() as compute:
+            for index, seed in enumerate(self._seeds(self._setting("n_estimators"))):
                 model = earlier[index] if index < len(earlier) else None
-                with progress.member(index, layout) as on_epoch:
+                with progress.member(index, data.inputs, layout) as on_epoch:
                     fit = self._fit_member(data, layout, compute, seed, model, on_epoch)
-                members.append(Member(layout, fit.best.model, 1 / self.n_estimators))
+                share = 1 / self._setting("n_estimators")
+                members.append(Member(data.inputs, layout, fit.best.model, share))
                 fits.append(fit)
         progress.end(members)
-        self._set_fitted(members, fits)
+        self._set_members(members)
+        self._set_history(fits)
         return self
+
+    def _setting(self, name: str) -> Any:
+        """Return a parameter, "auto" replaced by what it means when maps are named."""
+        value = getattr(self, name)
+        return _DEFAULTS[name] if isinstance(value, str) else value
+
+    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """Validate and scale the rows, and remember how."""
+        data = training_data(self, X, y, sample_weight, self.scale_inputs)
+        self.target_scaling_ = data.targets
+        self._single_target = data.single_target
+        return data
+
+    def _seeds(self, count: int) -> list[int]:
+        """Draw one seed for each member."""
+        rng = check_random_state(self.random_state)
+        return [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(count)]
 
     def _fit_member(
         self,
         data: TrainingData,
         layout: TensorLayout,
-        compute: Compute | DeviceCompute,
+        compute: Compute,
         seed: int,
         model: als.Model | None,
         on_epoch: Any,
@@ -105,7 +129,10 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         warm = model is not None
         if model is None:
             sizes, field = layout.core_sizes, layout.is_complex
-            cores = [cpd.initial_cores(sizes, self.rank, field, rng) for _ in range(n_targets)]
+            cores = [
+                cpd.initial_cores(sizes, self._setting("rank"), field, rng)
+                for _ in range(n_targets)
+            ]
             weights = np.ones(1)
             if len(layout.maps) > 1:
                 weights = mixing.initial_weights(len(layout.maps), self.mixing, rng)
@@ -120,9 +147,9 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             return [compute.samples(rows, layout) for rows in targets]
 
         objective = als.Objective(
-            self.alpha, self.beta, self.mixing, self.nonnegative, self.objective
+            self._setting("alpha"), self.beta, self.mixing, self.nonnegative, self.objective
         )
-        stopping = als.Stopping(self.max_iter, self.tol, self.n_iter_no_change)
+        stopping = als.Stopping(self._setting("max_iter"), self.tol, self.n_iter_no_change)
         return als.fit(
             samples(kept),
             objective,
@@ -133,15 +160,20 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             on_epoch=on_epoch,
         )
 
-    def _set_fitted(self, members: list[Member], fits: list[als.Fit]) -> None:
+    def _set_members(self, members: list[Member]) -> None:
         self.members_ = members
         first = members[0].model
         if self._single_target:
             self.cores_ = list(first.cores[0])
         else:
             self.cores_ = [np.stack(stack) for stack in zip(*first.cores, strict=True)]
+
+    def _set_history(self, fits: list[als.Fit]) -> None:
+        members = self.members_
         self.feature_weights_ = np.mean([m.model.weights for m in members], axis=0)
         self.feature_maps_ = list(members[0].layout.maps)
+        self.alpha_ = np.full(len(members), float(self._setting("alpha")))
+        self.rank_ = np.full(len(members), int(self._setting("rank")))
         self.loss_curve_ = [epoch.loss for epoch in fits[0].epochs]
         self.n_iter_ = max(fit.epochs[-1].number for fit in fits)
         if self.early_stopping:
@@ -164,9 +196,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
-        with np.errstate(over="ignore", invalid="ignore"), self._compute() as compute:
-            scaled = self.input_scaling_.apply(X)
-            y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, scaled))
+        with overflow_is_checked(), self._compute() as compute:
+            y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, X))
         bad = np.flatnonzero(~np.isfinite(y).all(axis=1))
         if len(bad):
             raise ValueError(
@@ -182,14 +213,14 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             return []
         old = self.members_[0]
         shape = (len(old.model.cores), old.model.cores[0][0].shape[1])
-        if old.layout != layout or shape != (n_targets, self.rank):
+        if old.layout != layout or shape != (n_targets, self._setting("rank")):
             raise ValueError(
                 "`warm_start=True` goes on from the earlier fit, but the feature maps, "
                 "`n_basis`, `rank` or number of targets changed. Pass warm_start=False."
             )
         return [member.model for member in self.members_]
 
-    def _compute(self) -> AbstractContextManager[Compute | DeviceCompute]:
+    def _compute(self) -> AbstractContextManager[Compute]:
         return Compute.open(
             engine=self.engine,
             device=self.device,
@@ -204,6 +235,11 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def overflow_is_checked() -> AbstractContextManager[Any]:
+    """Silence NumPy where overflow becomes an error of ours, in words."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:

@@ -21,10 +21,12 @@ class TrainingData:
     """Scaled training rows with the scalings that made them.
 
     `observed` are the targets in their own units: unlike `y` they do not depend, through the
-    rounding of a mean, on whether a row is weighted or repeated.
+    rounding of a mean, on whether a row is weighted or repeated.  `raw` are the inputs in
+    theirs.
     """
 
     X: NDArray[np.float64]
+    raw: NDArray[np.float64]
     y: NDArray[np.float64]
     observed: NDArray[np.float64]
     weight: NDArray[np.float64] | None
@@ -62,7 +64,7 @@ def training_data(
         inputs = InputScaling.identity(X.shape[1])
     targets = TargetScaling.fit(y, weight)
     return TrainingData(
-        inputs.apply(X), targets.apply(y), y, weight, inputs, targets, single_target
+        inputs.apply(X), X, targets.apply(y), y, weight, inputs, targets, single_target
     )
 
 
@@ -85,6 +87,11 @@ def tensor_layout(
                 f"{feature_map!r}. Use those of polyadic.features, or subclass FeatureMap."
             )
         feature_map.validate()
+    return TensorLayout(tuple(maps), sizes_of(n_basis, n_inputs), quantized)
+
+
+def sizes_of(n_basis: Any, n_inputs: int) -> tuple[int, ...]:
+    """Return the number of basis functions of each input."""
     sizes = np.atleast_1d(np.asarray(n_basis))
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
         raise ValueError(
@@ -98,4 +105,4 @@ def tensor_layout(
             f"`n_basis` must have one entry for each of the {n_inputs} inputs, got "
             f"{len(sizes)} entries. Pass one integer to use it for every input."
         )
-    return TensorLayout(tuple(maps), tuple(int(size) for size in sizes), quantized)
+    return tuple(int(size) for size in sizes)

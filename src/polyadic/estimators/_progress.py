@@ -1,69 +1,86 @@
-"""Progress of a fit: scikit-learn's callbacks where it has them, a line an epoch otherwise."""
+"""Progress of a fit: scikit-learn's callbacks where it has them, and lines at verbose=1."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from polyadic.als import Epoch
 from polyadic.ensemble import Member
 from polyadic.features import TensorLayout
+from polyadic.scaling import InputScaling
+from polyadic.selection import Choice, Trial
+
+MembersSoFar = Callable[[], list[Member]]
 
 
 class Progress:
     """Tells whoever listens how a fit goes on.
 
-    The task tree of the callbacks is fit ─► member ─► epoch.  A callback may ask for a
-    fitted copy of the estimator as it would be if the fit ended with that epoch, and may
-    stop the member by returning true.
+    The task tree of the callbacks is fit ─► member ─► epoch, or fit ─► member ─► stage of an
+    automatic fit.  A callback may ask for a fitted copy of the estimator as it would be if
+    the fit ended there, and may stop a member's epochs by returning true.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    def __init__(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any, n_members: int, max_iter: int
+    ) -> None:
         self._estimator = estimator
+        self._n_members, self._max_iter = n_members, max_iter
         self._data = {"X": X, "y": y}
         if sample_weight is not None:
             self._data["metadata"] = {"sample_weight": sample_weight}
         self._began = time.perf_counter()
+        self._lock = threading.Lock()  # members may be fitted side by side
         self._root: Any = None
         if hasattr(estimator, "_init_callback_context"):
-            self._root = estimator._init_callback_context(max_subtasks=estimator.n_estimators)
+            self._root = estimator._init_callback_context(
+                max_subtasks=n_members, sequential_subtasks=False
+            )
             self._root.call_on_fit_task_begin(estimator=estimator, **self._data)
 
     @contextmanager
-    def member(self, index: int, layout: TensorLayout) -> Iterator[Callable[[Epoch], bool | None]]:
-        """Return the function that hears of this member's epochs."""
-        estimator, context = self._estimator, None
-        if self._root is not None:
-            context = self._root.subcontext("member", max_subtasks=estimator.max_iter)
-            context.call_on_fit_task_begin(estimator=estimator, **self._data)
-        last: list[Epoch] = []
+    def member(
+        self, index: int, inputs: InputScaling, layout: TensorLayout
+    ) -> Iterator[Callable[[Epoch], bool | None]]:
+        """Give the function that hears of a member's epochs."""
+        with self._task(index, self._max_iter) as on_subtask:
 
-        def on_epoch(epoch: Epoch) -> bool:
-            last[:] = [epoch]
-            if estimator.verbose:
-                self._print(index, epoch)
-            if context is None:
-                return False
-            task = context.subcontext("epoch")
-            task.call_on_fit_task_begin(estimator=estimator, **self._data)
-            return bool(
-                task.call_on_fit_task_end(
-                    estimator=estimator,
-                    reconstruction_attributes=lambda: self._fitted(layout, epoch),
-                    **self._data,
+            def on_epoch(epoch: Epoch) -> bool:
+                held = epoch.validation_error
+                self._print(
+                    index,
+                    f"epoch {epoch.number:>3}/{self._max_iter}",
+                    f"loss {epoch.loss:.6f}",
+                    f"train MSE {epoch.error:.6f}",
+                    *([] if held is None else [f"held-out MSE {held:.6f}"]),
                 )
-            )
+                return on_subtask("epoch", lambda: [Member(inputs, layout, epoch.model)])
 
-        yield on_epoch
-        if context is not None:
-            context.call_on_fit_task_end(
-                estimator=estimator,
-                reconstruction_attributes=lambda: self._fitted(layout, last[0]),
-                **self._data,
-            )
+            yield on_epoch
+
+    @contextmanager
+    def search(self, index: int) -> Iterator[Callable[[str, Trial, MembersSoFar], None]]:
+        """Give the function that hears of the stages of a member's search."""
+        with self._task(index, None) as on_subtask:
+
+            def on_stage(stage: str, trial: Trial, members: MembersSoFar) -> None:
+                candidate = trial.candidate
+                self._print(
+                    index,
+                    f"{stage:<6}",
+                    f"held-out MSE {trial.error:.6f}",
+                    f"rank {candidate.rank}",
+                    f"n_basis {max(candidate.n_basis)}",
+                    str(candidate.feature_map),
+                )
+                on_subtask(stage, members)
+
+            yield on_stage
 
     def end(self, members: list[Member]) -> None:
         """Close the root task."""
@@ -74,19 +91,54 @@ class Progress:
                 **self._data,
             )
 
-    @staticmethod
-    def _fitted(layout: TensorLayout, epoch: Epoch) -> dict[str, Any]:
-        return {"members_": [Member(layout, epoch.model)]}
+    def times(self, choices: Sequence[Choice]) -> None:
+        """Say where the time of an automatic fit went, over all members and threads."""
+        stages = list(choices[0].seconds)
+        spent = [sum(choice.seconds[name] for choice in choices) for name in stages]
+        shares = (
+            f"{name} {seconds:.1f} s ({seconds / sum(spent):.0%})"
+            for name, seconds in zip(stages, spent, strict=True)
+        )
+        self._write(f"time by stage, all threads: {', '.join(shares)}")
 
-    def _print(self, index: int, epoch: Epoch) -> None:
-        estimator = self._estimator
-        held = epoch.validation_error
-        parts = [
-            f"member {index + 1}/{estimator.n_estimators}",
-            f"epoch {epoch.number:>3}/{estimator.max_iter}",
-            f"loss {epoch.loss:.6f}",
-            f"train MSE {epoch.error:.6f}",
-            *([] if held is None else [f"held-out MSE {held:.6f}"]),
-            f"{time.perf_counter() - self._began:.1f} s",
-        ]
-        sys.stderr.write("  ".join(parts) + "\n")
+    @contextmanager
+    def _task(
+        self, index: int, max_subtasks: int | None
+    ) -> Iterator[Callable[[str, MembersSoFar], bool]]:
+        """Open the task of one member; give the function that closes a subtask of it."""
+        estimator, context = self._estimator, None
+        last: list[MembersSoFar] = []
+        if self._root is not None:
+            with self._lock:
+                context = self._root.subcontext("member", task_id=index, max_subtasks=max_subtasks)
+                context.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+        def on_subtask(name: str, members: MembersSoFar) -> bool:
+            last[:] = [members]
+            if context is None:
+                return False
+            with self._lock:
+                task = context.subcontext(name)
+                task.call_on_fit_task_begin(estimator=estimator, **self._data)
+                return self._close(task, members)
+
+        yield on_subtask
+        if context is not None and last:
+            with self._lock:
+                self._close(context, last[0])
+
+    def _close(self, task: Any, members: MembersSoFar) -> bool:
+        stop = task.call_on_fit_task_end(
+            estimator=self._estimator,
+            reconstruction_attributes=lambda: {"members_": members()},
+            **self._data,
+        )
+        return bool(stop)
+
+    def _print(self, index: int, *parts: str) -> None:
+        seconds = f"{time.perf_counter() - self._began:.1f} s"
+        self._write("  ".join([f"member {index + 1}/{self._n_members}", *parts, seconds]))
+
+    def _write(self, line: str) -> None:
+        if self._estimator.verbose:
+            sys.stderr.write(line + "\n")

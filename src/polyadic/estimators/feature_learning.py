@@ -9,18 +9,125 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from polyadic.estimators._base import CPDRegressor
+from polyadic.estimators._automatic import average, describe, fit_automatically, n_members
+from polyadic.estimators._base import CPDRegressor, overflow_is_checked
+from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap
 from polyadic.mixing import MIXINGS
 from polyadic.selection import named_maps
+
+_AUTO = StrOptions({"auto"})
 
 
 class FeatureLearningRegressor(CPDRegressor):
     """Regression with tensor-product features whose hyperparameters are learned in the fit.
 
     The model is f(x) = [Σₚ λₚ φₚ(x)]ᵀw: a weighted sum of P candidate feature maps against
-    a weight tensor w of rank R.  Alternating least squares learns w and λ together, so
-    that one fit replaces a cross-validated search over the maps.
+    a weight tensor w of rank R, learned by alternating least squares.
+
+    With ``feature_maps="auto"`` the model is the mean of a few members.  Each chooses a
+    feature map, the sizes, the penalty and the scaling of its inputs by the error on rows it
+    holds out, and is then fitted to all rows.  With named maps, w and λ are learned together
+    as in the paper, so that one fit replaces a cross-validated search over the maps.
+
+    Parameters
+    ----------
+    feature_maps : "auto" or list of FeatureMap, default="auto"
+        The candidate maps.  "auto" together with another `mixing` than "simplex",
+        ``objective="complex"``, ``nonnegative=True``, ``quantized=False`` or a number for
+        `max_iter` means seven damped Fourier maps, learned together.
+    n_basis : "auto", int or list of int, default="auto"
+        Basis functions of every input, or of each; a power of two if quantized.  An input
+        with one takes no part.
+    rank : "auto" or int, default="auto"
+        Rank R of the weight tensor.
+    quantized : bool, default=True
+        Whether an input has log2(n_basis) cores of two rows, or one core of n_basis rows.
+    alpha : "auto" or float, default="auto"
+        Strength of the penalty ½α‖w‖².
+    beta : float, default=0.1
+        Strength of the penalty on λ for `mixing` "l1" and "l2".
+    mixing : {"simplex", "l1", "l2", "fixed_norm"}, default="simplex"
+        How λ is regularised: non-negative with unit sum; β‖λ‖₁; ½β‖λ‖₂²; ‖λ‖₂ ≤ 1.
+    nonnegative : bool, default=False
+        Whether λ must not be negative; on the simplex it never is.
+    objective : {"real", "complex"}, default="real"
+        Least squares on the real part of the response, or on the complex response as in
+        the paper.
+    max_iter : "auto" or int, default="auto"
+        Epochs of a fit with named maps: sweeps over all cores, each followed by a λ step.
+    tol : float, default=1e-4
+        A fit with named maps stops when `n_iter_no_change` epochs lower the loss, or the
+        held-out error, by less than this share of it.
+    n_estimators : "auto" or int, default="auto"
+        Members whose mean predicts.  With named maps "auto" is one.
+    effort : float, default=1.0
+        Time that an automatic fit may take, in units of the default: it scales the number
+        of members and the work of their search.
+    early_stopping : bool, default=False
+        Whether a fit with named maps holds rows out and keeps its best epoch on them.  An
+        automatic fit always does.
+    validation_fraction : float, default=0.2
+        Share of the rows held out.
+    n_iter_no_change : int, default=3
+        Epochs without progress before a fit with named maps stops.
+    scale_inputs : bool, default=True
+        Whether inputs are scaled to the unit interval.  If not, they should lie in it.
+    engine : {"auto", "compiled", "reference"}, default="auto"
+        What computes a chunk of rows.
+    device : str, optional
+        Where to compute; None is the CPU.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of state and assembly; sums and solves are always double.
+    chunk_size : "auto" or int, default="auto"
+        Rows of a chunk.
+    memory_limit : float or str, optional
+        Bytes that the state of a fit may take, such as 2e9 or "2GB".
+    n_jobs : int, optional
+        Threads; None is all cores.
+    warm_start : bool, default=False
+        Whether ``fit`` with named maps goes on from the earlier fit.
+    random_state : int, RandomState instance or None, default=None
+        Seed of starts, held-out rows and candidates.
+    verbose : int, default=0
+        Whether to write progress to the standard error.
+
+    Attributes
+    ----------
+    cores_ : list of ndarray
+        Cores of the first member's weight tensor, size × R each; with several targets
+        n_targets × size × R.
+    feature_weights_ : ndarray of shape (n_maps,)
+        λ, its mean over members; after an automatic fit the part of the prediction's
+        variance that each map carries, which sum to one.
+    feature_maps_ : list of FeatureMap
+        The maps that `feature_weights_` belongs to.
+    members_ : list of Member
+        Everything that predicts, with the share of each.
+    alpha_, rank_ : ndarray
+        Penalty and rank of each member.
+    selection_ : dict of lists
+        Automatic fits only: every candidate tried, with its held-out error; pass it to
+        ``pandas.DataFrame``.
+    loss_curve_ : list of float
+        Loss of the first member after each epoch.
+    n_iter_ : int
+        Number of epochs.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from polyadic import FeatureLearningRegressor
+    >>> from polyadic.features import DampedFourierFeatures
+    >>> X, y = make_friedman1(400, noise=0.5, random_state=0)
+    >>> maps = [DampedFourierFeatures(period, 0.7) for period in (1.5, 3.0, 8.0)]
+    >>> model = FeatureLearningRegressor(maps, rank=6, n_basis=4, random_state=0)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.9
+    True
+    >>> float(model.feature_weights_.sum().round(6))
+    1.0
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -29,24 +136,30 @@ class FeatureLearningRegressor(CPDRegressor):
         "beta": [Interval(Real, 0, None, closed="left")],
         "mixing": [StrOptions(set(MIXINGS))],
         "nonnegative": ["boolean"],
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        **{
+            name: [_AUTO, *CPDRegressor._parameter_constraints[name]]
+            for name in ("n_basis", "rank", "alpha", "max_iter")
+        },
+        "n_estimators": [_AUTO, Interval(Integral, 1, None, closed="left")],
+        "effort": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
         self,
         feature_maps: str | Sequence[FeatureMap] = "auto",
         *,
-        n_basis: Any = 16,
-        rank: int = 20,
+        n_basis: Any = "auto",
+        rank: int | str = "auto",
         quantized: bool = True,
-        alpha: float = 0.1,
+        alpha: float | str = "auto",
         beta: float = 0.1,
         mixing: str = "simplex",
         nonnegative: bool = False,
         objective: str = "real",
-        max_iter: int = 20,
+        max_iter: int | str = "auto",
         tol: float = 1e-4,
-        n_estimators: int = 1,
+        n_estimators: int | str = "auto",
+        effort: float = 1.0,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 3,
@@ -73,6 +186,7 @@ class FeatureLearningRegressor(CPDRegressor):
         self.max_iter = max_iter
         self.tol = tol
         self.n_estimators = n_estimators
+        self.effort = effort
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -105,4 +219,39 @@ class FeatureLearningRegressor(CPDRegressor):
         self : FeatureLearningRegressor
             The fitted estimator.
         """
+        if self._searches():
+            return self._fit_automatically(X, y, sample_weight)
         return self._fit(X, y, sample_weight, named_maps(self.feature_maps))
+
+    def _searches(self) -> bool:
+        """Whether members choose for themselves: nothing asks for λ to be learned jointly."""
+        return (
+            isinstance(self.feature_maps, str)
+            and isinstance(self.max_iter, str)
+            and (self.mixing, self.objective) == ("simplex", "real")
+            and self.quantized
+            and not self.nonnegative
+        )
+
+    def _fit_automatically(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Have every member search for itself, and average them."""
+        if self.warm_start:
+            raise ValueError(
+                '`warm_start=True` needs named feature maps, but feature_maps="auto". Pass a '
+                "list of maps, or warm_start=False."
+            )
+        data = self._training_data(X, y, sample_weight)
+        count = self.n_estimators
+        if isinstance(count, str):
+            count = n_members(len(data.y), self.effort)
+        progress = Progress(self, X, y, sample_weight, count, 0)
+        with overflow_is_checked(), self._compute() as compute:
+            choices = fit_automatically(self, data, compute, self._seeds(count), progress)
+            members = average(choices)
+            describe(self, choices, members, compute, data.raw)
+        progress.end(members)
+        progress.times(choices)
+        self._set_members(members)
+        self.loss_curve_ = choices[0].losses
+        self.n_iter_ = max(len(choice.losses) for choice in choices)
+        return self

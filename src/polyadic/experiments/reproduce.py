@@ -7,7 +7,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -91,12 +92,8 @@ def reproduce(
     done = {run for run, _ in lines}
     missing = [run for run in runs if run not in done]
     on_start(len(runs) - len(missing), len(runs))
-    before = len(lines)
-    try:
+    with _recorded(folder / f"{experiment}-environment.json", lines):
         _do(missing, lines, path, data_folder, on_fit)
-    finally:
-        if len(lines) > before:
-            _record_environment(folder / f"{experiment}-environment.json", len(lines) - before)
     wanted = set(runs)
     return write_summary(experiment, [line for line in lines if line[0] in wanted], folder)
 
@@ -123,6 +120,17 @@ def _do(
         cost += run.cost
         left -= run.cost
         on_fit(run, outcome, max(0.0, left) * spent / cost)
+
+
+@contextmanager
+def _recorded(path: Path, lines: list[Line]) -> Iterator[None]:
+    """Write down what the new lines were made with, also when interrupted."""
+    before = len(lines)
+    try:
+        yield
+    finally:
+        if len(lines) > before:
+            _record_environment(path, len(lines) - before)
 
 
 def _record_environment(path: Path, fits: int) -> None:

@@ -1,0 +1,111 @@
+"""From an estimator's parameters to a search for every member, and back to its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from polyadic import ensemble, trend
+from polyadic.compute import Compute
+from polyadic.ensemble import Member
+from polyadic.estimators._data import TrainingData, input_names, sizes_of
+from polyadic.estimators._progress import Progress
+from polyadic.samples.workers import Workers
+from polyadic.scaling import InputScaling
+from polyadic.selection import BLENDS, Choice, Search, Space, Table, Trial, member_of
+
+# Arithmetic of the moves of all members together at effort 1, and rows for the λ shares.
+_WORK = 5e12
+_SHARE_ROWS = 5_000
+
+
+def n_members(n_rows: int, effort: float) -> int:
+    """Return how many members an automatic fit has: fewer where rows are many."""
+    base = 8 if n_rows <= 20_000 else 4 if n_rows <= 100_000 else 2
+    return max(1, round(base * effort))
+
+
+def fit_automatically(
+    estimator: Any, data: TrainingData, compute: Compute, seeds: Sequence[int], progress: Progress
+) -> list[Choice]:
+    """Search and fit every member; members share the threads where there are enough of them."""
+    table = _table(estimator, data)
+    space = _space(estimator, data, len(seeds))
+    within = len(seeds) >= compute.workers.n_jobs
+    inner = replace(compute, workers=Workers(1)) if within else compute
+
+    def fit(index: int) -> Choice:
+        search = Search(table, space, inner, estimator.validation_fraction, seeds[index])
+        with progress.search(index) as on_stage:
+
+            def tell(stage: str, trial: Trial) -> None:
+                on_stage(stage, trial, lambda: [member_of(table, trial)])
+
+            return search.run(tell)
+
+    indices = range(len(seeds))
+    return compute.workers.map(fit, indices) if within else [fit(index) for index in indices]
+
+
+def average(choices: Sequence[Choice]) -> list[Member]:
+    """Return the members of the mean of all choices, and one for the linear trends in it."""
+    members = [
+        replace(choice.member, share=choice.member.share / len(choices)) for choice in choices
+    ]
+    trends = [choice.coefficients for choice in choices if choice.coefficients is not None]
+    if trends:
+        # All trends were fitted to all rows, so they are the same function.
+        layout = trend.trend_layout(len(trends[0]) - 1)
+        share = len(trends) / len(choices)
+        members.append(Member(choices[0].straight, layout, trend.trend_model(trends[0]), share))
+    return members
+
+
+def describe(
+    estimator: Any, choices: Sequence[Choice], members: list[Member], compute: Compute, X: Any
+) -> None:
+    """Set the attributes that say what was chosen."""
+    estimator.alpha_ = np.array([choice.alpha for choice in choices])
+    estimator.rank_ = np.array([choice.candidate.rank for choice in choices])
+    rows = [{"member": index, **row} for index, choice in enumerate(choices) for row in choice.log]
+    estimator.selection_ = {name: [row[name] for row in rows] for name in rows[0]}
+    shares = ensemble.map_shares(members, compute, X[:: max(1, len(X) // _SHARE_ROWS)])
+    estimator.feature_maps_ = list(shares)
+    estimator.feature_weights_ = np.array(list(shares.values()))
+
+
+def _table(estimator: Any, data: TrainingData) -> Table:
+    """Return the rows through every scaling that takes part."""
+    scalings = {0.0: data.inputs}
+    if estimator.scale_inputs:
+        names = input_names(estimator)
+        for blend in BLENDS[1:]:
+            scalings[blend] = InputScaling.fit(data.raw, names, blend=blend, weight=data.weight)
+    scaled = {blend: scaling.apply(data.raw) for blend, scaling in scalings.items()}
+    return Table(scaled, scalings, data.y, data.weight, (data.raw, data.observed))
+
+
+def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
+    """Return what the search may choose from, given what the user fixed."""
+    n_rows, n_inputs = data.X.shape
+    total = float(n_rows) if data.weight is None else float(data.weight.sum())
+    n_basis: tuple[tuple[int, ...], ...] = tuple((size,) * n_inputs for size in (2, 4, 16))
+    if not isinstance(estimator.n_basis, str):
+        n_basis = (sizes_of(estimator.n_basis, n_inputs),)
+    alphas, ranks = (1e-5, 3e-4, 1e-2), (4, 16)
+    if not isinstance(estimator.alpha, str):
+        alphas = (estimator.alpha / total,)
+    if not isinstance(estimator.rank, str):
+        ranks = (estimator.rank,)
+    return Space(
+        n_basis,
+        ranks,
+        alphas,
+        blends=BLENDS if estimator.scale_inputs else (0.0,),
+        n_candidates=int(np.clip(1280 // n_inputs, 12, 64)),
+        max_rank=int(np.clip(2 ** int(np.log2(max(n_rows / 40, 1))), 32, 256)),
+        work=_WORK * estimator.effort / n_members,
+    )

@@ -1,0 +1,221 @@
+"""Display objects: data first, a picture on request.
+
+Each is made by ``from_estimator`` (or ``from_predictions``), draws with ``plot(ax=…)``, and
+keeps what it drew in ``ax_`` and ``figure_``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from polyadic.inspection._partial import PartialDependence, partial_dependence
+
+
+class _Display:
+    """What all displays share: an axis to draw on."""
+
+    def _begin(self, ax: Any) -> Any:
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots()[1]
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+class FeatureWeightsDisplay(_Display):
+    """The weight λ that a fit learned for each feature map.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the maps.
+    weights : ndarray of shape (n_maps,)
+        Their weights.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import FeatureWeightsDisplay
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> maps = [polyadic.features.FourierFeatures(period) for period in (2.0, 4.0)]
+    >>> model = polyadic.FeatureLearningRegressor(maps, rank=2, n_basis=4).fit(X, y)
+    >>> display = FeatureWeightsDisplay.from_estimator(model)
+    >>> len(display.bars_)
+    2
+    """
+
+    def __init__(self, names: Sequence[str], weights: NDArray[np.float64]) -> None:
+        self.names = list(names)
+        self.weights = np.asarray(weights)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the weights of a fitted estimator."""
+        check_is_fitted(estimator)
+        names = [short_name(feature_map) for feature_map in estimator.feature_maps_]
+        return cls(names, estimator.feature_weights_).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None, **bar_options: Any) -> Self:
+        """Draw one bar for each map; options go to ``Axes.barh``."""
+        ax = self._begin(ax)
+        places = np.arange(len(self.names))
+        self.bars_ = ax.barh(places, self.weights, **bar_options)
+        ax.set_yticks(places, self.names)
+        ax.invert_yaxis()
+        ax.axvline(0, color="0.5", linewidth=0.8)
+        ax.set_xlabel("weight λ")
+        return self
+
+
+class ConvergenceDisplay(_Display):
+    """Training loss of each epoch, and the held-out error where the fit had one.
+
+    Parameters
+    ----------
+    loss : sequence of float
+        Loss after each epoch.
+    validation : sequence of float, optional
+        Mean squared error on held-out rows after each epoch.
+    """
+
+    def __init__(self, loss: Sequence[float], validation: Sequence[float] | None = None) -> None:
+        self.loss = np.asarray(loss, dtype=np.float64)
+        self.validation = None if validation is None else np.asarray(validation, dtype=np.float64)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw how a fitted estimator converged."""
+        check_is_fitted(estimator)
+        validation = getattr(estimator, "validation_curve_", None)
+        return cls(estimator.loss_curve_, validation).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None, **line_options: Any) -> Self:
+        """Draw the curves; options go to ``Axes.plot``."""
+        ax = self._begin(ax)
+        options = {"marker": "o", "markersize": 3, **line_options}
+        curves = {"training loss": self.loss, "held-out MSE": self.validation}
+        self.lines_ = [
+            ax.plot(np.arange(1, len(curve) + 1), curve, label=label, **options)[0]
+            for label, curve in curves.items()
+            if curve is not None
+        ]
+        if min(line.get_ydata().min() for line in self.lines_) > 0:
+            ax.set_yscale("log")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel("epoch")
+        ax.set_ylabel("loss")
+        if len(self.lines_) > 1:
+            ax.legend(frameon=False)
+        return self
+
+
+class PredictionDisplay(_Display):
+    """Predicted against actual values, or their differences.
+
+    Parameters
+    ----------
+    actual, predicted : ndarray of shape (n_samples,)
+        The pairs.
+    """
+
+    def __init__(self, actual: Any, predicted: Any) -> None:
+        self.actual = np.asarray(actual, dtype=np.float64)
+        self.predicted = np.asarray(predicted, dtype=np.float64)
+        if self.actual.ndim != 1 or self.actual.shape != self.predicted.shape:
+            raise ValueError(
+                "`actual` and `predicted` must be columns of one length, got shapes "
+                f"{self.actual.shape} and {self.predicted.shape}. Pass one target."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, kind: str = "predictions", ax: Any = None
+    ) -> Self:
+        """Predict the rows of `X` and draw them against `y`."""
+        return cls(y, estimator.predict(X)).plot(kind=kind, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, y_pred: Any, *, kind: str = "predictions", ax: Any = None
+    ) -> Self:
+        """Draw predictions that were made before."""
+        return cls(y_true, y_pred).plot(kind=kind, ax=ax)
+
+    def plot(self, *, kind: str = "predictions", ax: Any = None, **scatter_options: Any) -> Self:
+        """Draw points; `kind` is "predictions" or "residuals", options go to ``Axes.scatter``."""
+        if kind not in ("predictions", "residuals"):
+            raise ValueError(f"`kind` must be 'predictions' or 'residuals', got {kind!r}.")
+        ax = self._begin(ax)
+        options = {"s": 10, "alpha": 0.6, "linewidths": 0, **scatter_options}
+        if kind == "residuals":
+            self.points_ = ax.scatter(self.predicted, self.actual - self.predicted, **options)
+            ax.axhline(0, color="0.5", linewidth=0.8)
+            ax.set_xlabel("predicted")
+            ax.set_ylabel("actual − predicted")
+            return self
+        self.points_ = ax.scatter(self.actual, self.predicted, **options)
+        both = np.concatenate([self.actual, self.predicted])
+        ends = [both.min(), both.max()]
+        ax.plot(ends, ends, color="0.5", linewidth=0.8)
+        ax.set_xlabel("actual")
+        ax.set_ylabel("predicted")
+        return self
+
+
+class PartialDependenceDisplay(_Display):
+    """How predictions depend on one input (a line) or two (a map).
+
+    Parameters
+    ----------
+    dependence : PartialDependence
+        What :func:`partial_dependence` computed.
+    """
+
+    def __init__(self, dependence: PartialDependence) -> None:
+        self.dependence = dependence
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        inputs: int | str | Sequence[int | str],
+        *,
+        resolution: int = 50,
+        target: int = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Compute the dependence on `inputs` over the rows of `X`, and draw it."""
+        found = partial_dependence(estimator, X, inputs, resolution=resolution, target=target)
+        return cls(found).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None, **options: Any) -> Self:
+        """Draw; options go to ``Axes.plot`` or ``Axes.contourf``."""
+        ax = self._begin(ax)
+        found = self.dependence
+        ax.set_xlabel(found.names[0])
+        if len(found.grids) == 1:
+            self.lines_ = ax.plot(found.grids[0], found.values, **options)
+            ax.set_ylabel("mean prediction")
+            return self
+        self.contours_ = ax.contourf(*found.grids, found.values.T, **{"levels": 12, **options})
+        ax.set_ylabel(found.names[1])
+        return self
+
+
+def short_name(feature_map: Any) -> str:
+    """Return a map's name as a picture has room for: "Fourier(period=8)"."""
+    kind = type(feature_map).__name__.removesuffix("Features")
+    parameters = feature_map.get_params(deep=False).items()
+    return f"{kind}({', '.join(f'{name}={_short(value)}' for name, value in parameters)})"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)

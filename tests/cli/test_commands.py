@@ -1,0 +1,276 @@
+"""The chain of commands on real and made tables, as a user would run it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+
+import polyadic
+from polyadic.cli import main
+from polyadic.features import DampedFourierFeatures, PurePowerFeatures
+
+QUICK = ["--rank", "3", "--n-basis", "4", "--max-iter", "4"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a command in an empty folder; it must not fail."""
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*words):
+        result = CliRunner().invoke(main, [str(word) for word in words])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return invoke
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.RandomState(0)
+    X = rng.rand(60, 3)
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.01 * rng.randn(60)
+    return pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "out": y})
+
+
+@pytest.mark.parametrize("name", ["yacht", "energy", "concrete", "airfoil", "wine"])
+def test_the_chain_on_real_files(run, data_folder, tmp_path, name):
+    """Fit, show, evaluate, predict and report; wine with less than the default effort."""
+    file = data_folder / f"{name}.csv"
+    less = [] if name == "yacht" else QUICK  # the defaults take long on the larger sets
+    assert "Wrote model.polyadic" in run("fit", file, *less)
+    assert f"rows of {name}.csv" in run("show", "model.polyadic")
+    facts = json.loads(run("show", "model.polyadic", "--json"))
+    assert facts["held_out"]["r2"] > 0.2
+    metrics = json.loads(run("evaluate", "model.polyadic", file, "--json"))
+    run("predict", "model.polyadic", file, "--out", "p.csv")
+    predictions = np.loadtxt(tmp_path / "p.csv", skiprows=1)
+    y = np.loadtxt(file, delimiter=",", skiprows=1)[:, -1]
+    assert metrics["rows"] == len(y)
+    assert metrics["mse"] == pytest.approx(np.mean((predictions - y) ** 2), rel=1e-12)
+    assert "Wrote report.html" in run("report", "model.polyadic")
+    assert "Wrote report.html" in run("report", "model.polyadic", file)
+
+
+def test_held_out_rows_are_not_fitted_on(run, table):
+    """The recorded error is that of a model fitted without the held-out rows."""
+    pyarrow.csv.write_csv(table, "t.csv")
+    facts = json.loads(run("fit", "t.csv", "--target", "out", *QUICK, "--json"))
+    assert (facts["data"]["rows"], facts["data"]["rows_fitted"]) == (60, 48)
+    assert facts["held_out"]["rows"] == 12
+    X = np.column_stack([table[name] for name in "abc"])
+    y = table["out"].to_numpy()
+    out = np.random.RandomState(0).permutation(60)[:12]
+    rest = np.setdiff1d(np.arange(60), out)
+    model = polyadic.FeatureLearningRegressor(rank=3, n_basis=4, max_iter=4, random_state=0)
+    model.fit(X[rest], y[rest])
+    expected = np.mean((model.predict(X[out]) - y[out]) ** 2)
+    assert facts["held_out"]["mse"] == pytest.approx(expected, rel=1e-9)
+    facts = json.loads(run("fit", "t.csv", "--target", "out", "--holdout", 0, *QUICK, "--json"))
+    assert facts["data"]["rows_fitted"] == 60
+    assert facts["held_out"] is None
+    assert "nothing is known of its errors" in _page(run)
+
+
+def _page(run):
+    run("report", "model.polyadic")
+    with open("report.html") as file:
+        return file.read()
+
+
+def test_formats_give_the_same_model(run, table):
+    pyarrow.csv.write_csv(table, "t.csv")
+    pyarrow.parquet.write_table(table, "t.parquet")
+    matrix = np.column_stack([table[name] for name in table.column_names])
+    np.save("t.npy", matrix)
+    names = np.array(["a", "b", "c"])
+    np.savez("t.npz", X=matrix[:, :-1], y=matrix[:, -1], columns=names, target="out")
+    text = "\n".join("\t".join(line) for line in [table.column_names, *matrix.astype(str)])
+    with open("t.tsv", "w") as file:
+        file.write(text)
+    predictions = []
+    for name in ("t.csv", "t.parquet", "t.npz", "t.npy", "t.tsv"):
+        target = ["--target", "out"] if name.endswith(("csv", "parquet", "tsv")) else []
+        run("fit", name, *target, *QUICK)
+        predictions.append(run("predict", "model.polyadic", name))
+    assert predictions == [predictions[0]] * 5
+    assert predictions[0].startswith("prediction\n")
+
+
+def test_predictions_keep_the_order_of_the_rows(run, table, tmp_path):
+    pyarrow.csv.write_csv(table, "t.csv")
+    run("fit", "t.csv", "--target", "out", *QUICK)
+    rows = table.select(["a", "b", "c"]).take(pa.array(np.arange(60)[::-1]))
+    pyarrow.parquet.write_table(rows, "new.parquet")
+    run("predict", "model.polyadic", "new.parquet", "--out", "p.parquet")
+    run("predict", "model.polyadic", "new.parquet", "--out", "p.csv")
+    from_parquet = pyarrow.parquet.read_table("p.parquet")["prediction"].to_numpy()
+    from_csv = np.loadtxt("p.csv", skiprows=1)
+    X = np.column_stack([rows[name] for name in "abc"])
+    model = polyadic.load(tmp_path / "model.polyadic")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    del model.feature_names_in_  # an array has no names to compare with
+    np.testing.assert_array_equal(from_parquet, model.predict(X))
+    np.testing.assert_array_equal(from_csv, from_parquet)
+
+
+def test_columns_can_be_picked_by_name(run, table):
+    pyarrow.csv.write_csv(table, "t.csv")
+    run("fit", "t.csv", "--target", "out", *QUICK)
+    mixed = table.select(["c", "out", "a", "b"]).append_column("more", table["a"])
+    pyarrow.csv.write_csv(mixed, "mixed.csv")
+    by_name = run("predict", "model.polyadic", "mixed.csv", "--by-name")
+    assert by_name == run("predict", "model.polyadic", "t.csv")
+    plain, mixed = (
+        run("evaluate", "model.polyadic", *words)
+        for words in (["t.csv"], ["mixed.csv", "--by-name"])
+    )
+    assert plain == mixed
+
+
+def test_a_configuration_file(run, table, tmp_path):
+    pyarrow.csv.write_csv(table, "t.csv")
+    (tmp_path / "c.toml").write_text(
+        'target = "out"\nrank = 2\nn-basis = [2, 4, 4]\nquantized = false\nmax_iter = 3\n'
+        "[[feature_maps]]\nkind = 'dampedfourier'\nperiod = 2.0\ndecay = 0.5\n"
+        "[[feature_maps]]\nkind = 'PurePowerFeatures'\n"
+    )
+    run("fit", "t.csv", "--config", "c.toml", "--max-iter", 2)
+    model = polyadic.load("model.polyadic")
+    assert (model.rank, model.n_basis, model.max_iter) == (2, [2, 4, 4], 2)
+    assert model.quantized is False
+    assert model.feature_maps == [DampedFourierFeatures(2.0, 0.5), PurePowerFeatures()]
+
+
+def test_text_dates_and_flags_are_encoded_on_request(run, tmp_path):
+    rng = np.random.RandomState(0)
+    colour = rng.choice(["red", "green", "blue"], 50)
+    day = np.datetime64("2020-01-01") + rng.randint(0, 300, 50)
+    flag = rng.rand(50) < 0.5
+    y = (colour == "red") * 2.0 + flag + (day - day.min()).astype(float) / 100
+    table = pa.table({"colour": colour, "day": day, "flag": flag, "target": y})
+    pyarrow.parquet.write_table(table, "t.parquet")
+    out = run("fit", "t.parquet", "--encode", *QUICK)
+    for told in (
+        "'colour': one input for each of 3 categories",
+        "'day': dates as days since 1970",
+        "'flag': true as 1, false as 0",
+    ):
+        assert told in out
+    names = polyadic.load("model.polyadic").feature_names_in_.tolist()
+    assert names == ["colour=blue", "colour=green", "colour=red", "day", "flag"]
+    assert json.loads(run("evaluate", "model.polyadic", "t.parquet", "--json"))["r2"] > 0.9
+    new = pa.table({"colour": ["blue"], "day": [date(2020, 2, 1)], "flag": [True]})
+    pyarrow.parquet.write_table(new, "new.parquet")
+    assert len(run("predict", "model.polyadic", "new.parquet").splitlines()) == 2
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+def test_missing_values_on_request(run, table, tmp_path, missing):
+    lines = _lines(table)
+    lines[3] = "," + lines[3].split(",", 1)[1]  # no a
+    lines[5] = lines[5].rsplit(",", 1)[0] + ","  # no target
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    out = run("fit", "t.csv", "--target", "out", "--missing", missing, "--holdout", 0, *QUICK)
+    a = table["a"].to_numpy()
+    if missing == "drop":
+        assert "2 rows with missing values left out" in out
+        assert "58 of 58 rows" in out
+        return
+    assert "'a': mean in place of 1 missing values" in out
+    assert "59 of 59 rows" in out
+    (tmp_path / "gap.csv").write_text("a,b,c\n,0.5,0.5\n")
+    mean = np.delete(a, [2, 4]).mean()
+    (tmp_path / "full.csv").write_text(f"a,b,c\n{float(mean)!r},0.5,0.5\n")
+    with_gap, filled = (
+        float(run("predict", "model.polyadic", name).split()[1]) for name in ("gap.csv", "full.csv")
+    )
+    assert with_gap == pytest.approx(filled, rel=1e-9)
+
+
+def _lines(table):
+    rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+    return [",".join(table.column_names), *(",".join(map(repr, row)) for row in rows)]
+
+
+def test_columns_can_be_ignored(run, table, tmp_path):
+    named = table.append_column("id", pa.array([f"n{row}" for row in range(60)]))
+    pyarrow.csv.write_csv(named, "t.csv")
+    run("fit", "t.csv", "--target", "out", "--ignore", "id", *QUICK)
+    run("evaluate", "model.polyadic", "t.csv")
+    pyarrow.csv.write_csv(table, "without.csv")
+    run("evaluate", "model.polyadic", "without.csv")
+
+
+def test_integers_that_turn_into_decimals_late_are_numbers(run, tmp_path):
+    rows = [f"{row},{row % 7}" for row in range(30000)]
+    rows[-1] = "1.5,2.5"
+    (tmp_path / "t.csv").write_text("\n".join(["a,target", *rows]))
+    facts = json.loads(run("fit", "t.csv", "--rank", 1, "--n-basis", 2, "--max-iter", 1, "--json"))
+    assert facts["data"]["rows"] == 30000
+
+
+def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
+    X = np.column_stack([table[name] for name in "abc"])
+    y = table["out"].to_numpy()
+    model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    polyadic.save(model, "m.polyadic")
+    np.save("x.npy", X)
+    predictions = np.array(run("predict", "m.polyadic", "x.npy").split()[1:], dtype=float)
+    np.testing.assert_array_equal(predictions, model.predict(X))
+    assert "KernelMachineRegressor" in run("show", "m.polyadic")
+
+
+def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
+    """As a real process, in an empty folder."""
+    command = [sys.executable, "-m", "polyadic.cli", "demo"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    errors = [float(line[2]) for line in lines if line[:2] == ["feature", "learning"]]
+    assert len(errors) == 2
+    assert max(errors) < 0.8
+    assert str(tmp_path / "polyadic-demo.html") in done.stdout
+    assert (tmp_path / "polyadic-demo.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_demo_goes_without_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    module = importlib.import_module("polyadic.cli.demo")
+    monkeypatch.setattr(module, "_datasets", _small_data)
+    result = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "r.html")])
+    assert result.exit_code == 0, result.output
+    assert "pip install 'polyadic[app]'" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def _small_data():
+    rng = np.random.RandomState(0)
+    X = rng.rand(60, 2)
+    return {"small": (X, X[:, 0])}
+
+
+def test_the_documented_options_exist():
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    known = {
+        flag
+        for command in main.commands.values()
+        for option in command.params
+        for flag in option.opts
+    }
+    mentioned = set(re.findall(r"--[a-z][a-z-]*", text))
+    assert len(mentioned) > 10
+    assert mentioned - {"--help"} <= known
+    rows = re.findall(r"^\| `(\w+)", text, re.MULTILINE)
+    assert set(main.commands) <= set(rows)

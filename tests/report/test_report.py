@@ -1,0 +1,222 @@
+"""The report: what it says, and how it behaves in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from polyadic.cli import main
+
+FIGURES = {
+    "predicted",
+    "residuals",
+    "weights",
+    "convergence",
+    "dependence0",
+    "dependence1",
+    "dependence2",
+    "dependence-map",
+}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """Return the report on a model with a long and hostile name among its inputs."""
+    folder = tmp_path_factory.mktemp("report")
+    rng = np.random.RandomState(0)
+    X = rng.rand(150, 3)
+    y = np.sin(4 * X[:, 0]) + X[:, 1]
+    long = "a_very_long_name_of_an_input_that_has_no_place_to_break_at_all_whatsoever"
+    names = [long, "<script>alert(1)</script>", "b & c", "target"]
+    lines = [",".join(names), *(",".join(map(repr, row)) for row in np.c_[X, y].tolist())]
+    (folder / "data.csv").write_text("\n".join(lines))
+    model, out = str(folder / "model.polyadic"), str(folder / "report.html")
+    words = ["fit", str(folder / "data.csv"), "--out", model, "--rank", "4", "--n-basis", "4"]
+    for command in (words, ["report", model, "--out", out]):
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == 0, result.output
+    return folder / "report.html"
+
+
+class Outline(HTMLParser):
+    """Collects what the accessibility of a page hangs on."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.headings, self.images, self.links = [], [], [], []
+        self.captions = self.tables = 0
+        self.resources = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if "id" in found:
+            self.ids.append(found["id"])
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if found.get("role") == "img":
+            self.images.append(found.get("aria-label", ""))
+        if tag == "a":
+            self.links.append(found["href"])
+        self.tables += tag == "table"
+        self.captions += tag == "caption"
+        if tag in ("img", "script", "iframe", "link", "object", "embed"):
+            self.resources.append(found.get("src") or found.get("href"))
+
+
+def test_the_page_stands_alone(page):
+    text = page.read_text()
+    outline = Outline(text)
+    assert outline.resources == ["data:,"]
+    addresses = set(re.findall(r"https?://[^\s\"'<)]+", text))
+    assert all("w3.org" in address for address in addresses)  # names of XML, not places
+    assert not re.search(r"@import|url\((?!#)", text)
+
+
+def test_the_page_has_structure_for_screen_readers(page):
+    text = page.read_text()
+    outline = Outline(text)
+    assert outline.headings == [1, *[2] * 7]
+    assert len(outline.ids) == len(set(outline.ids))
+    assert len(outline.images) == len(FIGURES)
+    assert all(len(label) > 40 for label in outline.images)
+    assert outline.tables == outline.captions == 2
+    assert outline.links[0] == "#main"
+    assert all(link[1:] in outline.ids for link in outline.links)
+    assert '<html lang="en">' in text
+
+
+def test_names_are_escaped(page):
+    text = page.read_text()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_colours_have_contrast():
+    """Text on page and cards, in both schemes, has the ratio 4.5 that WCAG AA asks for."""
+    from importlib.resources import files
+
+    style = files("polyadic.report").joinpath("style.css").read_text()
+    for scheme in re.findall(r":root \{([^}]*)\}", style):
+        colours = dict(re.findall(r"--(\w+): (#\w{6});", scheme))
+        for ground in ("page", "card"):
+            for ink in ("ink", "muted", "accent", "second"):
+                assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+
+
+def contrast(first, second):
+    def luminance(colour):
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return np.dot(linear, [0.2126, 0.7152, 0.0722])
+
+    lights = sorted([luminance(first), luminance(second)])
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return headless Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium drives the browser")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no browser: Debian's packages chromium and chromium-driver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=driver)
+    found = webdriver.Chrome(options=options, service=service)
+    yield found
+    found.quit()
+
+
+def show(browser, page, width, scheme="light"):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.get(page.as_uri())
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_loads_and_nothing_overflows(browser, page, width, scheme):
+    show(browser, page, width, scheme)
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    outside = browser.execute_script(
+        """return [...document.querySelectorAll("body *")].filter(e =>
+            !e.closest(".scroll, pre, svg, .skip") &&
+            e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert outside == []
+
+
+def test_every_figure_is_drawn(browser, page):
+    show(browser, page, 1280)
+    sizes = browser.execute_script(
+        """return Object.fromEntries([...document.querySelectorAll("figure")].map(f => {
+            const box = f.querySelector("svg").getBoundingClientRect();
+            return [f.id, [box.width, box.height, f.querySelectorAll("svg path").length]];
+        }))"""
+    )
+    assert set(sizes) == {f"figure-{name}" for name in FIGURES}
+    for width, height, paths in sizes.values():
+        assert width > 200
+        assert height > 100
+        assert paths > 5
+
+
+def test_pictures_follow_the_colour_scheme(browser, page):
+    colours = {}
+    for scheme in ("light", "dark"):
+        show(browser, page, 1280, scheme)
+        colours[scheme] = browser.execute_script(
+            """const style = getComputedStyle(document.querySelector("figure svg text"));
+            return [style.fill, getComputedStyle(document.body).backgroundColor]"""
+        )
+    assert colours["light"][0] == "rgb(29, 36, 51)"
+    assert colours["dark"][0] == "rgb(232, 234, 240)"
+    assert colours["light"][1] != colours["dark"][1]
+
+
+def test_the_keyboard_reaches_everything(browser, page):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    show(browser, page, 1280)
+    seen = []
+    for _ in range(16):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        element = browser.switch_to.active_element
+        seen.append(element.get_attribute("href") or element.tag_name)
+        outline = browser.execute_script(
+            "return getComputedStyle(document.activeElement).outlineStyle"
+        )
+        assert outline != "none" or element.tag_name == "body"
+    assert seen[0].endswith("#main")
+    assert len({name for name in seen if "#" in name}) == 8
+    assert {"pre", "summary"} <= set(seen)
+
+
+def test_everything_has_a_name_for_screen_readers(browser, page):
+    """Every link, image and region has a name in Chromium's accessibility tree."""
+    show(browser, page, 1280)
+    browser.execute_cdp_cmd("Accessibility.enable", {})
+    tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    roles = {"link", "image", "region", "table", "heading", "navigation"}
+    named = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in tree
+        if not node.get("ignored") and node.get("role", {}).get("value") in roles
+    ]
+    assert roles <= {role for role, _ in named}
+    assert all(name for _, name in named), named
