@@ -43,10 +43,9 @@ class InputScaling:
         max_knots: int = 64,
     ) -> InputScaling:
         """Learn the map of each column."""
-        _check_range(X, names)
         knots, values, slopes = [], [], []
-        for column in np.asarray(X, dtype=np.float64).T:
-            low, high = float(column.min()), float(column.max())
+        columns = np.asarray(X, dtype=np.float64).T
+        for column, low, high in zip(columns, *_ranges(X, names), strict=True):
             if blend:
                 corners, heights = _blended(column, weight, blend, max_knots)
             else:
@@ -66,6 +65,13 @@ class InputScaling:
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Scale rows; those outside the learned range fall outside [0, 1]."""
+        if all(len(knots) == 2 for knots in self.knots):
+            low, high = np.array(self.knots).T
+            if np.array_equal(self.slopes, 1 / (high - low)):
+                # Columns one by one would read all of a large table once for each.
+                straight = np.asarray(X - low)
+                straight /= high - low
+                return straight
         scaled = np.empty(X.shape, dtype=np.float64)
         for index, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
             column, slope = X[:, index], self.slopes[index]
@@ -83,15 +89,17 @@ class InputScaling:
         return scaled
 
 
-def _check_range(X: NDArray[Any], names: Sequence[str]) -> None:
+def _ranges(X: NDArray[Any], names: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Return the least and the greatest value of each column."""
     low, high = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore"):
         span = high - low
-    for column in np.flatnonzero(~np.isfinite(span)):
+    for column in np.flatnonzero(~np.isfinite(span)).tolist():
         raise ValueError(
             f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
             "beyond double precision. Divide the column by a constant."
         )
+    return low.astype(np.float64).tolist(), high.astype(np.float64).tolist()
 
 
 def _blended(
