@@ -49,9 +49,10 @@ class Compute:
     ) -> Iterator[Compute]:
         """Hold threads for the length of a fit or a prediction."""
         if device not in (None, "cpu"):
-            from polyadic.device import DeviceCompute
+            from polyadic.device import DeviceCompute, few_blas_threads
 
-            yield DeviceCompute.on(engine, device, dtype, chunk_size, memory_limit)
+            with few_blas_threads():
+                yield DeviceCompute.on(engine, device, dtype, chunk_size, memory_limit)
             return
         if memory_limit is not None and engine == "reference":
             raise ValueError(

@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyadic import FeatureLearningRegressor, als
+from polyadic.device import few_blas_threads
 from polyadic.engines import Rows
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
@@ -134,6 +136,24 @@ def test_single_precision_sums_lose_little_on_cards_without_fast_doubles(device)
     assert_same(sums, expected, 5e-6)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blas_threads_are_never_raised(threads):
+    with threadpool_limits(threads, "blas"), few_blas_threads():
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        assert {pool["num_threads"] for pool in pools} == {threads}
+
+
+def test_many_blas_threads_are_lowered_and_come_back():
+    def most():
+        return max(pool["num_threads"] for pool in threadpool_info() if "blas" in pool["user_api"])
+
+    with threadpool_limits(8, "blas"):
+        before = most()
+        with few_blas_threads():
+            assert most() <= 4
+        assert most() == before
+
+
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.8)]
 
 
@@ -170,7 +190,7 @@ def test_a_model_fitted_on_a_gpu_predicts_anywhere(data):
 
 @pytest.mark.skipif(len(DEVICES) > 1, reason="there is a GPU")
 def test_without_a_gpu_the_error_says_what_to_install(data):
-    with pytest.raises(RuntimeError, match=r"needs an NVIDIA GPU .* CUDA build of PyTorch"):
+    with pytest.raises(ValueError, match=r"needs an NVIDIA GPU .* CUDA build of PyTorch"):
         regressor(device="cuda").fit(*data)
 
 
