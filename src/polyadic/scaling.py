@@ -65,23 +65,26 @@ class InputScaling:
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Scale rows; those outside the learned range fall outside [0, 1]."""
-        if all(len(knots) == 2 for knots in self.knots):
+        with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
+            straight = [
+                len(knots) == 2 and slope == 1 / (knots[1] - knots[0])
+                for knots, slope in zip(self.knots, self.slopes, strict=True)
+            ]
+        if all(straight):
+            # Columns one by one would read all of a large table once for each.
             low, high = np.array(self.knots).T
-            if np.array_equal(self.slopes, 1 / (high - low)):
-                # Columns one by one would read all of a large table once for each.
-                straight = np.asarray(X - low)
-                straight /= high - low
-                return straight
+            scaled = np.asarray(X - low)
+            scaled /= high - low
+            return scaled
         scaled = np.empty(X.shape, dtype=np.float64)
         for index, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
             column, slope = X[:, index], self.slopes[index]
             if len(knots) == 1:
                 scaled[:, index] = slope * (column - knots[0])
                 continue
-            span = knots[-1] - knots[0]
-            if len(knots) == 2 and slope == 1 / span:
+            if straight[index]:
                 # Division by the span is exact at both ends, unlike interpolation.
-                scaled[:, index] = (column - knots[0]) / span
+                scaled[:, index] = (column - knots[0]) / (knots[1] - knots[0])
                 continue
             scaled[:, index] = np.interp(column, knots, values)
             scaled[:, index] += slope * np.minimum(column - knots[0], 0.0)
