@@ -36,6 +36,7 @@ def test_the_settings_are_those_of_the_paper():
         expected = [10, 2, 128, 25, 64, 600, 2000, 1024]
         assert periods == ([10, 2, 128, 25, 64, 1024] if name == "airline" else expected)
         assert (model.alpha, model.beta, model.max_iter, model.tol) == (0.01, 0.1, 10, 0)
+        assert (model.n_estimators, model.early_stopping, model.quantized) == (1, False, True)
         assert (model.objective, model.mixing, model.nonnegative) == ("complex", "l1", False)
     folds = paper_baseline("yacht").cv
     assert isinstance(folds, RepeatedKFold)
@@ -174,6 +175,16 @@ def test_the_large_run_takes_the_stand_in_and_says_so(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "stand in for it" in (tmp_path / "out" / "airline.md").read_text()
     assert "| nycflights | feature learning | 6 | 1 |" in result.output
+
+
+def test_a_file_of_fits_that_is_none_is_left_alone(command, tmp_path):
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "table1-fits.csv"
+    path.write_text("experiment,dataset\ntable1,yacht\n")
+    result = command("table1", "--datasets", "yacht", "--restarts", "1")
+    assert result.exit_code == 2
+    assert "is not a CSV of fits" in result.output
+    assert path.read_text() == "experiment,dataset\ntable1,yacht\n"
 
 
 def test_mistakes_are_told_in_a_sentence(tmp_path):

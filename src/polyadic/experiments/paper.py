@@ -18,7 +18,14 @@ PERIODS = (10, 2, 128, 25, 64, 600, 2000, 1024)
 
 AIRLINE_PERIODS = (10, 2, 128, 25, 64, 1024)
 
-COMMON: dict[str, Any] = {"alpha": 0.01, "objective": "complex", "max_iter": 10, "tol": 0.0}
+COMMON: dict[str, Any] = {
+    "alpha": 0.01,
+    "objective": "complex",
+    "quantized": True,
+    "max_iter": 10,
+    "tol": 0.0,
+    "early_stopping": False,
+}
 """What every fit of the paper shares; β = 0.1 besides where there are weights λ."""
 
 
@@ -147,6 +154,7 @@ def paper_regressor(
         mixing=mixing,
         nonnegative=nonnegative,
         beta=0.1,
+        n_estimators=1,
         random_state=random_state,
         **COMMON,
     )

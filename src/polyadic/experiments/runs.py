@@ -178,8 +178,14 @@ def read_lines(path: Path) -> list[Line]:
     """Return the fits that a CSV holds; none if there is no such file."""
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        return [(_record(Run, row), _record(Outcome, row)) for row in csv.DictReader(file)]
+    try:
+        with path.open(newline="") as file:
+            return [(_record(Run, row), _record(Outcome, row)) for row in csv.DictReader(file)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a CSV of fits as `polyadic reproduce` writes it ({error!r}). Move it "
+            "away, or name another folder."
+        ) from error
 
 
 def write_lines(path: Path, lines: Iterable[Line]) -> None:
