@@ -80,6 +80,18 @@ def test_rows_wait_where_there_is_room(place, weighted, device):
     assert samples.place == place
 
 
+@pytest.mark.filterwarnings("error")
+def test_arrays_that_torch_cannot_share(device):
+    problem = Problem("backwards", (DampedFourierFeatures(2.0, 0.7),), weighted=True)
+    rows = problem.rows
+    X, y, weight = (array[::-1].copy()[::-1] for array in (rows.X, rows.y, rows.weight))
+    X.flags.writeable = False
+    problem.rows = Rows(X, y, weight)
+    for memory in (None, 60_000):
+        engine = TorchEngine(device, kernels=False)
+        check_sweep(DeviceSamples(engine, problem.rows, problem.layout, 50, memory), problem, 1e-9)
+
+
 def test_too_little_memory_is_an_error():
     problem = PROBLEMS[0]
     samples = DeviceSamples(TorchEngine(), problem.rows, problem.layout, memory=1000)

@@ -74,17 +74,21 @@ class TorchEngine:
         """Return the state of a chunk for these cores."""
         rows = self.upload(rows)
         options = (rows, cores, layout, self.dtype, self.block_dtype, self.keep)
-        if not (self.kernels and layout.is_complex and is_geometric(layout)):
+        if not self.fuses(layout):
             return EagerState(*options)
         from polyadic.engines.triton_state import KernelState
 
         return KernelState(*options)
 
+    def fuses(self, layout: TensorLayout) -> bool:
+        """Whether the kernels compute this layout."""
+        return self.kernels and layout.is_complex and is_geometric(layout)
+
     def upload(self, rows: Rows) -> Rows:
         """Return the rows as tensors on the device; those that are there stay as they are."""
 
         def upload(array: Any) -> Any:
-            return torch.as_tensor(array).to(self.device, non_blocking=True)
+            return as_tensor(array).to(self.device, non_blocking=True)
 
         weight = None if rows.weight is None else upload(rows.weight)
         return Rows(upload(rows.X), upload(rows.y), weight)
@@ -131,6 +135,13 @@ class TorchEngine:
         if self.dtype == torch.float64 or self.device.type != "cuda":
             return True
         return torch.cuda.get_device_capability(self.device) in _FAST_DOUBLE
+
+
+def as_tensor(array: Any) -> Tensor:
+    """Return an array as a tensor, copied where torch cannot share its memory."""
+    if isinstance(array, np.ndarray):
+        array = np.require(array, requirements=["C", "W"])
+    return torch.as_tensor(array)
 
 
 def equations(sums: Tensor, total: float) -> NormalEquations:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
-from polyadic.engines.torch import TorchEngine, equations
+from polyadic.engines.torch import TorchEngine, as_tensor, equations
 from polyadic.engines.torch_eager import State
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
@@ -172,7 +172,8 @@ class MemoryPlan:
             rows=(rows.X.shape[1] + 4) * item,
             features=features,
             products=n_maps * rank * field,
-            block=columns * engine.block_dtype.itemsize * (1 if engine.kernels else 3),
+            # Plain PyTorch holds the block and two copies of it at a time.
+            block=columns * engine.block_dtype.itemsize * (1 if engine.fuses(layout) else 3),
             n_rows=len(rows),
         )
 
@@ -214,7 +215,7 @@ def _pinned(engine: TorchEngine, rows: Rows) -> Rows:
     def pin(array: Any) -> Any:
         if array is None:
             return None
-        tensor = torch.as_tensor(array).to("cpu", engine.dtype).contiguous()
+        tensor = as_tensor(array).to("cpu", engine.dtype).contiguous()
         return tensor.pin_memory() if engine.device.type == "cuda" else tensor
 
     return Rows(pin(rows.X), pin(rows.y), pin(rows.weight))
