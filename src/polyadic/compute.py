@@ -49,10 +49,11 @@ class Compute:
     ) -> Iterator[Compute]:
         """Hold threads for the length of a fit or a prediction."""
         if device not in (None, "cpu"):
-            raise ValueError(
-                f"`device` must be None or 'cpu', got {device!r}. This version computes on "
-                "the CPU only."
-            )
+            from polyadic.device import DeviceCompute, few_blas_threads
+
+            with few_blas_threads():
+                yield DeviceCompute.on(engine, device, dtype, chunk_size, memory_limit)
+            return
         if memory_limit is not None and engine == "reference":
             raise ValueError(
                 f"`memory_limit` must be None with engine='reference', got {memory_limit!r}. "

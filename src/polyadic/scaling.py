@@ -43,10 +43,9 @@ class InputScaling:
         max_knots: int = 64,
     ) -> InputScaling:
         """Learn the map of each column."""
-        _check_range(X, names)
         knots, values, slopes = [], [], []
-        for column in np.asarray(X, dtype=np.float64).T:
-            low, high = float(column.min()), float(column.max())
+        columns = np.asarray(X, dtype=np.float64).T
+        for column, low, high in zip(columns, *_ranges(X, names), strict=True):
             if blend:
                 corners, heights = _blended(column, weight, blend, max_knots)
             else:
@@ -66,16 +65,26 @@ class InputScaling:
 
     def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Scale rows; those outside the learned range fall outside [0, 1]."""
+        with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
+            straight = [
+                len(knots) == 2 and slope == 1 / (knots[1] - knots[0])
+                for knots, slope in zip(self.knots, self.slopes, strict=True)
+            ]
+        if all(straight):
+            # Columns one by one would read all of a large table once for each.
+            low, high = np.array(self.knots).T
+            scaled = np.asarray(X - low)
+            scaled /= high - low
+            return scaled
         scaled = np.empty(X.shape, dtype=np.float64)
         for index, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
             column, slope = X[:, index], self.slopes[index]
             if len(knots) == 1:
                 scaled[:, index] = slope * (column - knots[0])
                 continue
-            span = knots[-1] - knots[0]
-            if len(knots) == 2 and slope == 1 / span:
+            if straight[index]:
                 # Division by the span is exact at both ends, unlike interpolation.
-                scaled[:, index] = (column - knots[0]) / span
+                scaled[:, index] = (column - knots[0]) / (knots[1] - knots[0])
                 continue
             scaled[:, index] = np.interp(column, knots, values)
             scaled[:, index] += slope * np.minimum(column - knots[0], 0.0)
@@ -83,15 +92,17 @@ class InputScaling:
         return scaled
 
 
-def _check_range(X: NDArray[Any], names: Sequence[str]) -> None:
+def _ranges(X: NDArray[Any], names: Sequence[str]) -> tuple[list[float], list[float]]:
+    """Return the least and the greatest value of each column."""
     low, high = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore"):
         span = high - low
-    for column in np.flatnonzero(~np.isfinite(span)):
+    for column in np.flatnonzero(~np.isfinite(span)).tolist():
         raise ValueError(
             f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
             "beyond double precision. Divide the column by a constant."
         )
+    return low.astype(np.float64).tolist(), high.astype(np.float64).tolist()
 
 
 def _blended(

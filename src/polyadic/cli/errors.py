@@ -39,9 +39,10 @@ def reported(command: F) -> F:
         except (ValueError, OSError) as error:
             raise Mistake(str(error)) from error
         except ImportError as error:
-            missing = (error.name or "").split(".")[0]
+            if error.name is None:  # polyadic's own, which says what to install
+                raise Mistake(str(error)) from error
             raise Mistake(
-                f"{error}. This command needs {missing or 'an extra package'}: install it with "
+                f"{error}. This command needs {error.name.split('.')[0]}: install it with "
                 "pip install 'polyadic[app]'."
             ) from error
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyadic import als, cpd, ensemble, mixing
 from polyadic.compute import ENGINES, Compute
+from polyadic.device import like, to_host
 from polyadic.ensemble import Member
 from polyadic.estimators._data import TrainingData, tensor_layout, training_data
 from polyadic.estimators._progress import Progress
@@ -179,7 +180,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             self.validation_curve_ = [epoch.validation_error for epoch in fits[0].epochs]
         _warn(fits, self.feature_weights_)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Any:
         """Predict the target of each row.
 
         Parameters
@@ -191,10 +192,10 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions in the target's units.
+            Predictions in the target's units; a tensor on the device of `X` where `X` is one.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
         with overflow_is_checked(), self._compute() as compute:
             y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, X))
         bad = np.flatnonzero(~np.isfinite(y).all(axis=1))
@@ -204,7 +205,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
                 f"{len(bad) - 1} others overflow: they are too far outside the training "
                 "range. Clip them to it, or use Fourier features."
             )
-        return y[:, 0] if self._single_target else y
+        return like(y[:, 0] if self._single_target else y, given)
 
     def _earlier_models(self, layout: TensorLayout, n_targets: int) -> list[als.Model]:
         """Return the models that a warm start goes on from."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from polyadic.device import to_host
 from polyadic.engines import Rows
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.scaling import InputScaling, TargetScaling
@@ -42,6 +43,7 @@ def training_data(
     estimator: Any, X: Any, y: Any, sample_weight: Any, scale_inputs: bool
 ) -> TrainingData:
     """Validate and scale what was passed to ``fit``."""
+    X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
     X, y = validate_data(estimator, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
     y = np.asarray(y, dtype=np.float64)
     single_target = y.ndim == 1

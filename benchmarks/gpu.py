@@ -1,0 +1,240 @@
+"""Measure the GPU engine: one command, one short table and a profile.
+
+    python benchmarks/gpu.py [airline] [flights] [billion] [small] [crossover] [profile]
+
+Without arguments everything runs.  `flights` needs the file flights3m.npz in the folder
+that the environment variable POLYADIC_DATA names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import train_test_split
+
+import polyadic
+from polyadic import FeatureLearningRegressor, KernelMachineRegressor, als, cpd
+from polyadic.engines import Rows
+from polyadic.engines.torch import TorchEngine
+from polyadic.features import DampedFourierFeatures, TensorLayout
+from polyadic.samples.device import DeviceSamples
+
+AIRLINE_ROWS = 3_950_000
+PAIRS = [(1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8)]
+MAPS = [DampedFourierFeatures(period, decay) for period, decay in PAIRS]
+Row = tuple[str, str, str]
+
+
+def synthetic(n_rows: int, n_inputs: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.random((n_rows, n_inputs))
+    y = np.sin(4 * X[:, 0] + X[:, 1] * X[:, 2]) + X[:, 3] * np.cos(3 * X[:, 4])
+    return X, y + 0.3 * rng.standard_normal(n_rows)
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float, float]:
+    """Return the answer, the seconds it took and the peak of device memory in GiB."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    answer = function()
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    return answer, seconds, torch.cuda.max_memory_allocated() / 2**30
+
+
+def airline() -> Iterator[Row]:
+    """Six maps, 48 cores, rank 20, ten epochs; l2 mixing, so that no map drops out."""
+    X, y = synthetic(AIRLINE_ROWS)
+    for dtype, goal in (("float64", "5 s, 18 GiB"), ("float32", "3.5 s, 10 GiB")):
+
+        def fit(n_rows: int, epochs: int, dtype: str = dtype) -> Any:
+            model = FeatureLearningRegressor(
+                MAPS, n_basis=64, rank=20, alpha=0.1, beta=0.1, mixing="l2", max_iter=epochs,
+                tol=0, n_estimators=1, early_stopping=False, device="cuda", dtype=dtype,
+                random_state=0,
+            )  # fmt: skip
+            return model.fit(X[:n_rows], y[:n_rows])
+
+        fit(100_000, 1)  # kernels are compiled once and kept on disk
+        _, seconds, peak = timed(lambda: fit(AIRLINE_ROWS, 10))
+        yield f"Airline shape, {dtype}", f"{seconds:.2f} s, {peak:.1f} GiB", goal
+        yield f"Airline core step, {dtype}", *core_step(X, y, dtype)
+
+
+def core_step(X: np.ndarray, y: np.ndarray, dtype: str) -> tuple[str, str]:
+    """Return milliseconds of one core step, and those that its bytes take at copying speed.
+
+    A step reads the products and writes and reads its block; every sixth one, which comes
+    to a new input, also reads and writes the products.
+    """
+    samples, model = airline_samples(X, y, dtype)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    steps = 24
+    for core in range(1, 1 + steps):
+        samples.normal_equations(core, model.weights)
+    seconds = (time.perf_counter() - start) / steps
+    item = 8 if dtype == "float64" else 4
+    products = 2 * len(MAPS) * 20 * item * AIRLINE_ROWS
+    block = 80 * 8 * AIRLINE_ROWS
+    floor = (products + 2 * block + 2 * products / 6) / copy_rate()
+    return f"{1e3 * seconds:.2f} ms, {seconds / floor:.2f}× floor", f"2× {1e3 * floor:.2f} ms"
+
+
+def airline_samples(X: Any, y: Any, dtype: str) -> tuple[DeviceSamples, als.Model]:
+    layout = TensorLayout(tuple(MAPS), (64,) * 8, quantized=True)
+    cores = cpd.initial_cores(layout.core_sizes, 20, True, np.random.RandomState(0))
+    samples = DeviceSamples(TorchEngine("cuda", dtype), Rows(X, y), layout)
+    model = als.Model((cores,), np.full(len(MAPS), 1 / len(MAPS)))
+    samples.start(cores)
+    samples.normal_equations(0, model.weights)
+    return samples, model
+
+
+def copy_rate() -> float:
+    """Return the bytes a second that a copy on the device reads and writes."""
+    source = torch.ones(2**28, dtype=torch.float64, device="cuda")
+    target = torch.empty_like(source)
+    target.copy_(source)
+    _, seconds, _ = timed(lambda: [target.copy_(source) for _ in range(10)])
+    return 20 * source.nbytes / seconds
+
+
+def flights() -> Iterator[Row]:
+    folder = Path(os.environ.get("POLYADIC_DATA", "../shared/data"))
+    if not (folder / "flights3m.npz").exists():
+        yield "flights3m", "skipped: set POLYADIC_DATA", ""
+        return
+    data = np.load(folder / "flights3m.npz")
+    X, X_test, y, y_test = train_test_split(data["X"], data["y"], test_size=1 / 3, random_state=1)
+
+    def fit(**options: Any) -> Any:
+        options = {"n_basis": 32, "alpha": 1.0, "tol": 0, "random_state": 0, **options}
+        return KernelMachineRegressor(device="cuda", **options).fit(X, y)
+
+    for dtype in ("float64", "float32"):
+        options = {"feature_map": DampedFourierFeatures(2.0, 0.9), "rank": 100, "dtype": dtype}
+        fit(**options, max_iter=1)
+        model, seconds, peak = timed(lambda options=options: fit(**options, max_iter=8))
+        error = np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
+        result = f"{seconds:.2f} s, MSE {error:.4f}, {peak:.1f} GiB"
+        yield f"flights3m, rank 100, 8 epochs, {dtype}", result, "10 s, MSE 0.80"
+    best = {"feature_map": DampedFourierFeatures(1.3, 0.85), "rank": 150, "alpha": 30.0}
+    fit(**best, dtype="float32", max_iter=1)
+    model, seconds, _ = timed(lambda: fit(**best, dtype="float32", max_iter=36))
+    error = np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
+    yield "flights3m, rank 150, 36 epochs, float32", f"{seconds:.1f} s, MSE {error:.4f}", "60 s"
+
+
+def billion(n_rows: int = 10**9) -> Iterator[Row]:
+    """One epoch on a billion rows that were made on the device."""
+    layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (64,) * 8, quantized=True)
+    cores = cpd.initial_cores(layout.core_sizes, 20, True, np.random.RandomState(0))
+    X = torch.empty((n_rows, 8), dtype=torch.float32, device="cuda")
+    X.uniform_(generator=torch.Generator("cuda").manual_seed(0))
+    y = torch.empty(n_rows, dtype=torch.float32, device="cuda")
+    for first in range(0, n_rows, 10**7):
+        part = X[first : first + 10**7]
+        y[first : first + 10**7] = torch.sin(4 * part[:, 0]) * part[:, 1] - 0.2
+    engine = TorchEngine("cuda", "float32")
+
+    def epoch(
+        rows: int, memory: float | None, chunk_size: int | None = None
+    ) -> tuple[als.Epoch, str]:
+        part = Rows(X[:rows], y[:rows])
+        samples = DeviceSamples(engine, part, layout, chunk_size, memory)
+        model = als.Model((cores,), np.ones(1))
+        return als.fit([samples], als.Objective(1.0), model, als.Stopping(1)).best, samples.place
+
+    kept, place = epoch(2_000_000, None)
+    for memory in (0.7e9, 0.45e9):
+        free, other = epoch(2_000_000, memory, 500_000)
+        difference = abs(kept.loss - free.loss) / kept.loss
+        yield f"first 2e6 rows: {place} against {other}", f"loss differs by {difference:.0e}", ""
+    (best, place), seconds, peak = timed(lambda: epoch(n_rows, 60e9))
+    result = f"{seconds:.1f} s, {peak * 2**30 / 1e9:.1f} GB, loss {best.loss:.5f}"
+    yield f"{n_rows:.0e} rows, float32, {place} on device", result, "120 s, 60 GB"
+
+
+def small() -> Iterator[Row]:
+    X, y = synthetic(1000)
+    seconds = {}
+    for device in ("cpu", "cuda"):
+
+        def fits(count: int, device: str = device) -> None:
+            for seed in range(count):
+                KernelMachineRegressor(
+                    DampedFourierFeatures(2.0, 0.7), n_basis=16, rank=10, alpha=0.1, max_iter=5,
+                    tol=0, device=device, random_state=seed,
+                ).fit(X, y)  # fmt: skip
+
+        fits(2)
+        _, seconds[device], _ = timed(lambda fits=fits: fits(100))
+    ratio = seconds["cuda"] / seconds["cpu"]
+    result = f"{seconds['cuda']:.1f} s, CPU {seconds['cpu']:.1f} s: {ratio:.2f}×"
+    yield "100 fits of 1000 rows", result, "3×"
+
+
+def crossover() -> Iterator[Row]:
+    """From which size on a GPU pays."""
+    for n_rows in (1000, 10_000, 100_000, 300_000):
+        X, y = synthetic(n_rows)
+        seconds = {}
+        for device in ("cpu", "cuda"):
+            model = KernelMachineRegressor(
+                DampedFourierFeatures(2.0, 0.7), n_basis=16, rank=20, alpha=0.1, max_iter=2,
+                tol=0, device=device, random_state=0,
+            )  # fmt: skip
+            model.fit(X, y)
+            _, seconds[device], _ = timed(lambda model=model: model.fit(X, y))  # noqa: B023
+        result = f"{seconds['cuda']:.3f} s, CPU {seconds['cpu']:.3f} s"
+        yield f"2 epochs, {n_rows} rows, rank 20", result, ""
+
+
+def profile() -> Iterator[Row]:
+    """Time per kernel of a sweep of the Airline shape."""
+    X, y = synthetic(AIRLINE_ROWS)
+    for dtype, item in (("float64", 8), ("float32", 4)):
+        samples, model = airline_samples(X, y, dtype)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+            for core in range(1, 25):
+                samples.normal_equations(core, model.weights)
+            samples.mixing_equations()
+            torch.cuda.synchronize()
+        products = 2 * len(MAPS) * 20 * item * AIRLINE_ROWS
+        moved = {
+            "assemble": products + 80 * 8 * AIRLINE_ROWS,
+            "switch": 2 * products,
+            "rebuild": products,
+        }
+        events = sorted(trace.key_averages(), key=lambda event: -event.device_time_total)
+        for event in events[:8]:
+            each = event.device_time_total / event.count
+            size = moved.get(event.key, 0)
+            extra = f"{size / 1e9:.1f} GB, {size / each / 1e6:.2f} TB/s" if size else ""
+            yield f"{dtype} {event.key[:40]} × {event.count}", f"{each / 1e3:.3f} ms", extra
+
+
+PARTS = {f.__name__: f for f in (airline, flights, billion, small, crossover, profile)}
+
+
+def main() -> None:
+    card = torch.cuda.get_device_name()
+    print(f"polyadic {polyadic.__version__}, torch {torch.__version__}, {card}")
+    print(f"copies on the device: {copy_rate() / 1e12:.2f} TB/s, read and written")
+    for name in sys.argv[1:] or PARTS:
+        for what, result, goal in PARTS[name]():
+            print(f"| {what:48} | {result:42} | {goal:22} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

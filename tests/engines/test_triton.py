@@ -1,0 +1,77 @@
+"""The Triton kernels against the reference: on a GPU, else through Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    # Triton decides when a kernel is defined, that is when its module is imported.
+    os.environ["TRITON_INTERPRET"] = "1"
+# The interpreter of earlier versions cannot read the scalars of today's NumPy.
+minimum = "3.0" if DEVICE == "cuda" else "3.7"
+pytest.importorskip("triton", minversion=minimum, reason="the kernels need Triton")
+
+from polyadic.engines.reference import ReferenceEngine  # noqa: E402
+from polyadic.engines.torch import TorchEngine  # noqa: E402
+from polyadic.engines.triton_state import KernelState  # noqa: E402
+from polyadic.features import DampedFourierFeatures  # noqa: E402
+from polyadic.samples.device import DeviceSamples  # noqa: E402
+from polyadic.samples.memory import MemorySamples  # noqa: E402
+from tests.contract.problems import PROBLEMS, Problem  # noqa: E402
+from tests.contract.test_engines import TOLERANCE  # noqa: E402
+from tests.engines.test_torch import check_sweep, needs_gpu  # noqa: E402
+
+# The kernels' layouts: quantized and complex.  The interpreter is slow, so it has a few.
+BY_NAME = {p.name: p for p in PROBLEMS if p.layout.is_complex and p.layout.quantized}
+INTERPRETED = [
+    ("fourier, weighted", True),
+    ("fourier, weighted", False),
+    ("zero columns", True),
+    ("cancelling factor", True),
+    ("cancelling factor", False),
+    ("nearly cancelling factor", True),
+    ("user's and fourier", True),
+]
+EVERYTHING = [(name, keep) for name in BY_NAME for keep in (True, False)]
+
+
+@pytest.mark.parametrize(("name", "keep"), EVERYTHING if DEVICE == "cuda" else INTERPRETED)
+def test_sums_are_those_of_the_reference(name, keep):
+    problem = BY_NAME[name]
+    engine = TorchEngine(DEVICE, keep=keep, kernels=True)
+    state = engine.start(problem.rows, problem.cores, problem.layout)
+    assert isinstance(state, KernelState)
+    samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
+    check_sweep(samples, problem, 1e-9)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_single_precision(keep):
+    problem = BY_NAME["fourier, one map"]
+    engine = TorchEngine(DEVICE, "float32", keep=keep, kernels=True)
+    samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
+    check_sweep(samples, problem, TOLERANCE["float32"])
+
+
+def test_predictions():
+    problem = BY_NAME["damped and fourier"]
+    arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
+    expected = ReferenceEngine().predict(*arguments)
+    predicted = TorchEngine(DEVICE, kernels=True).predict(*arguments)
+    np.testing.assert_allclose(predicted, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+@needs_gpu
+@pytest.mark.parametrize(("memory", "place"), [(None, "state"), (6e7, "rows"), (3.6e7, "host")])
+def test_many_rows_in_large_tiles(memory, place):
+    maps = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
+    problem = Problem("many rows", maps, n_rows=300_000, weighted=True)
+    engine = TorchEngine("cuda")
+    samples = DeviceSamples(engine, problem.rows, problem.layout, 70_000, memory)
+    check_sweep(samples, problem, 1e-9)
+    assert samples.place == place
