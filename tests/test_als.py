@@ -98,11 +98,11 @@ def test_no_step_raises_the_objective(
         assert history[-1] <= history[-2] + slack + 1e-10 * history[-2]
 
     for _ in range(3):
-        als._start(samples, model)
+        als.mixing_sums(samples, model)
         model, _ = als.sweep(samples, objective, model, on_step=note)
         model = replace(model, cores=tuple(cpd.rebalance(cores) for cores in model.cores))
         note(model)
-        model = als._mix(als._start(samples, model), objective, model)
+        model = als._mix(als.mixing_sums(samples, model), objective, model)
         note(model)
     steps = 3 * (n_targets * len(layout.core_sizes) + 2)
     assert len(history) == steps + 1

@@ -118,12 +118,18 @@ def test_an_unfinished_map_says_what_is_missing():
     assert not Empty().factorises
 
 
-@pytest.mark.parametrize(
-    ("n_basis", "remedy"), [(12, "Use 8 or 16"), (1, "Use 2 or 4"), (3, "Use 2 or 4")]
-)
+@pytest.mark.parametrize(("n_basis", "remedy"), [(12, "Use 8 or 16"), (3, "Use 2 or 4")])
 def test_only_powers_of_two_are_quantized(n_basis, remedy):
     with pytest.raises(ValueError, match=f"`n_basis={n_basis}` cannot be quantized.*{remedy}"):
         TensorLayout((FourierFeatures(1.0),), (2, n_basis), True)
+
+
+def test_an_input_with_one_basis_function_has_no_core():
+    layout = TensorLayout((FourierFeatures(1.0),), (4, 1, 2), True)
+    assert layout.core_sizes == (2, 2, 2)
+    assert layout.input_bits == ((0, 0), (0, 1), (2, 0))
+    with pytest.raises(ValueError, match="`n_basis` must be 2 or more for at least one input"):
+        TensorLayout((FourierFeatures(1.0),), (1, 1), True)
 
 
 def test_a_map_without_factors_is_not_quantized():

@@ -280,6 +280,11 @@ class TensorLayout:
                     f"`n_basis={n_basis}` cannot be quantized: it must be a power of 2. "
                     f"Use {below} or {2 * below}, or pass quantized=False."
                 )
+        if self.quantized and set(self.n_basis) == {1}:
+            raise ValueError(
+                "`n_basis` must be 2 or more for at least one input, got 1 for all, which leaves "
+                "every input out. Use for instance n_basis=8."
+            )
         for feature_map in self.maps if self.quantized else ():
             if not feature_map.factorises:
                 raise ValueError(

@@ -173,7 +173,8 @@ class Search:
         trial = self._stage("halve", self._halve, self._stage("screen", self._screen))
         trial = self._stage("climb", self._climb, trial)
         trial = self._stage("polish", self._polish, trial)
-        return self._stage("finish", self._finish, trial)
+        choice: Choice = self._stage("finish", self._finish, trial)
+        return choice
 
     def _stage(self, name: str, step: Callable[..., Any], *arguments: Any) -> Any:
         began = time.perf_counter()
@@ -211,7 +212,7 @@ class Search:
         return trial
 
     def _moves(
-        self, trial: Trial, rows: NDArray[Any], moves: list[Callable[[Trial], Trial | None]]
+        self, trial: Trial, rows: NDArray[Any], moves: Sequence[Callable[[Trial], Trial | None]]
     ) -> Trial:
         failed, turn = 0, 0
         while failed < len(moves):

@@ -80,6 +80,10 @@ class TorchEngine:
 
         return KernelState(*options)
 
+    def restart(self, state: State, cores: Cores) -> State:
+        """Return the state of the same chunk for other cores."""
+        return self.start(state.rows, cores, state.layout)
+
     def fuses(self, layout: TensorLayout) -> bool:
         """Whether the kernels compute this layout."""
         return self.kernels and layout.is_complex and is_geometric(layout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class State:
         block_dtype: torch.dtype,
         keep: bool,
     ) -> None:
-        self.X: Any = rows.X
+        self.rows, self.X = rows, cast(Any, rows.X)
         self.layout, self.dtype, self.block_dtype, self.keep = layout, dtype, block_dtype, keep
         self.rank: int = cores[0].shape[1]
         self.opened: list[int | None] = [None] * len(layout.maps)

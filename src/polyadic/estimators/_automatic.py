@@ -95,7 +95,8 @@ def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
     n_basis: tuple[tuple[int, ...], ...] = tuple((size,) * n_inputs for size in (2, 4, 16))
     if not isinstance(estimator.n_basis, str):
         n_basis = (sizes_of(estimator.n_basis, n_inputs),)
-    alphas, ranks = (1e-5, 3e-4, 1e-2), (4, 16)
+    alphas: tuple[float, ...] = (1e-5, 3e-4, 1e-2)
+    ranks: tuple[int, ...] = (4, 16)
     if not isinstance(estimator.alpha, str):
         alphas = (estimator.alpha / total,)
     if not isinstance(estimator.rank, str):

@@ -69,7 +69,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     }
 
     # What KernelMachineRegressor has no parameter for: with one map they mean nothing.
-    n_estimators: int = 1
+    n_estimators: int | str = 1
     beta: float = 0.0
     mixing: str = "simplex"
     nonnegative: bool = False

@@ -241,9 +241,8 @@ class FeatureLearningRegressor(CPDRegressor):
                 "list of maps, or warm_start=False."
             )
         data = self._training_data(X, y, sample_weight)
-        count = self.n_estimators
-        if isinstance(count, str):
-            count = n_members(len(data.y), self.effort)
+        fixed = not isinstance(self.n_estimators, str)
+        count: Any = self.n_estimators if fixed else n_members(len(data.y), self.effort)
         progress = Progress(self, X, y, sample_weight, count, 0)
         with overflow_is_checked(), self._compute() as compute:
             choices = fit_automatically(self, data, compute, self._seeds(count), progress)

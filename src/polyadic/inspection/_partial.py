@@ -134,17 +134,17 @@ def _mean_predictions(
     target: int,
 ) -> NDArray[np.float64]:
     """Sum the closed form over members and maps, in the target's units."""
-    scaled = estimator.input_scaling_.apply(X)
-    points = []
+    held = []
     for place, grid in zip(chosen, grids, strict=True):
         rows = np.repeat(X[:1], len(grid), axis=0)
         rows[:, place] = grid
-        points.append(estimator.input_scaling_.apply(rows))
+        held.append(rows)
     total = np.zeros(tuple(len(grid) for grid in grids))
     for member in estimator.members_:
         cores = member.model.cores[target]
+        scaled, points = member.inputs.apply(X), [member.inputs.apply(rows) for rows in held]
         for feature_map, weight in zip(member.layout.maps, member.model.weights, strict=True):
-            if weight == 0:
+            if weight == 0 or member.share == 0:
                 continue
             others = _terms(member.layout, feature_map, cores, scaled, None, chosen).mean(axis=0)
             fixed = [
