@@ -204,12 +204,12 @@ class Search:
 
     def _climb(self, trial: Trial) -> Trial:
         """Make the moves that lower the held-out error, first on some rows, then on all."""
-        moves = [self._grow, self._lower, self._raise, self._prune]
+        moves = [self._lower, self._raise, self._prune]
+        if len(self._train) == len(self._some):
+            return self._moves(trial, self._train, [self._grow, *moves])
         trial = self._moves(trial, self._some, moves)
-        if len(self._train) > len(self._some):
-            trial = self._train_trial("climb", trial, self._train, 2, restart=True)
-            trial = self._moves(trial, self._train, [self._grow])
-        return trial
+        trial = self._train_trial("climb", trial, self._train, 2, restart=True)
+        return self._moves(trial, self._train, [self._stay, self._grow])
 
     def _moves(
         self, trial: Trial, rows: NDArray[Any], moves: Sequence[Callable[[Trial], Trial | None]]
@@ -316,6 +316,11 @@ class Search:
             self._compute.samples(Rows(X, np.ascontiguousarray(y), weight), candidate.layout)
             for y in targets.T
         ]
+
+    @staticmethod
+    def _stay(trial: Trial) -> Trial:
+        """Go on as it is: with many rows, epochs are cheaper than rank."""
+        return replace(trial)
 
     def _grow(self, trial: Trial) -> Trial | None:
         """Double the rank: small random terms are added to the tensor."""

@@ -24,7 +24,7 @@ _SHARE_ROWS = 5_000
 
 def n_members(n_rows: int, effort: float) -> int:
     """Return how many members an automatic fit has: fewer where rows are many."""
-    base = 8 if n_rows <= 20_000 else 4 if n_rows <= 100_000 else 1
+    base = 6 if n_rows <= 20_000 else 3 if n_rows <= 100_000 else 1
     return max(1, round(base * effort))
 
 

@@ -156,7 +156,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             model,
             stopping,
             validation=samples(out) if out.any() else (),
-            mix_first=not warm,
+            two_starts=not warm,
             on_epoch=on_epoch,
         )
 
