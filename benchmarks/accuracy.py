@@ -3,8 +3,8 @@
     python -m benchmarks.accuracy --sets yacht,friedman1
 
 Errors are mean squared errors on test rows, the target standardised on the training rows,
-and times are those of one fit, compilation left out; both are means over random splits.  Sets that are not run
-again keep their results, so that the table can be filled in several calls.
+and times are those of one fit, compilation left out; both are means over random splits.
+Sets that are not run again keep their results: the table can be filled in several calls.
 """
 
 from __future__ import annotations
