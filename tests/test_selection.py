@@ -58,8 +58,9 @@ def test_growth_keeps_the_terms_and_adds_small_ones(rng):
         np.testing.assert_array_equal(more[:, :4], core)
     old, added = dense_weight(cores), dense_weight([core[:, 4:] for core in grown])
     np.testing.assert_allclose(dense_weight(grown), old + added, atol=1e-12)
-    # Each of the four new terms has a tenth of the norm of an old one, which is 1 here.
-    assert 0 < np.linalg.norm(added) <= 4 * 0.1 + 1e-12
+    # Each new term has a tenth of the norm of an old one, which is 1 here.
+    norms = np.prod([np.linalg.norm(core, axis=0) for core in grown], axis=0)
+    np.testing.assert_allclose(norms, [1.0] * 4 + [0.1] * 4)
 
 
 def test_a_zero_tensor_can_grow(rng):
@@ -124,8 +125,11 @@ def test_work_is_bounded_in_between():
 
 
 def test_a_rank_grows_no_further_than_its_bound():
-    _, choice = stages(search(replace(SPACE, max_rank=4)))
+    space = replace(SPACE, ranks=(3, 4), max_rank=4)  # twice either is more
+    _, choice = stages(search(space))
     assert max(row["rank"] for row in choice.log) <= 4
+    _, choice = stages(search(replace(space, max_rank=8)))
+    assert 4 < max(row["rank"] for row in choice.log) <= 8
 
 
 def test_candidates_are_drawn_without_replacement():
