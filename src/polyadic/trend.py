@@ -68,8 +68,9 @@ def _ridge(equations: NormalEquations) -> NDArray[np.float64]:
     slope = moment[:-1] - total * mean * target_mean
     scatter = max(equations.target - total * target_mean**2, 0.0)
     deviation = np.sqrt(np.maximum(np.diagonal(covariance), 0.0) / total)
-    # A column whose spread is rounding is constant: it gets the coefficient zero.
-    used = deviation > 1e-12 * (1 + np.abs(mean))
+    # A column whose spread is rounding is constant: it gets the coefficient zero.  The
+    # variance is a difference of squares, so its root is right to half the digits only.
+    used = deviation > 1e-6 * np.abs(mean)
     scale = np.where(used, deviation, np.inf)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     values = np.maximum(values, 0.0)

@@ -30,6 +30,7 @@ def estimators():
         FeatureLearningRegressor(
             maps, **SMALL, mixing="l1", beta=0.01, objective="complex", early_stopping=True
         ),
+        FeatureLearningRegressor(n_estimators=1, rank=2, n_basis=2, alpha=1.0),  # automatic
         KernelMachineRegressor(**SMALL),
         KernelMachineRegressorCV(maps, cv=3, **SMALL),
     ]

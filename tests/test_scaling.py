@@ -1,0 +1,111 @@
+"""Scalings of inputs: the straight one, the empirical distribution, and blends of both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from polyadic.scaling import InputScaling, TargetScaling
+
+NAMES = ("column 0", "column 1")
+
+
+def table(seed=0, n=50):
+    """Return a heavy-tailed column and one of few values, neither constant."""
+    rng = np.random.RandomState(seed)
+    tail, few = rng.standard_cauchy(n), rng.randint(0, 4, n).astype(float)
+    few[:2] = 0, 3
+    return np.column_stack([tail, few])
+
+
+def distribution(column):
+    """Return the mid-ranks of a column between 0 for the least and 1 for the greatest."""
+    rank = rankdata(column)
+    return (rank - rank.min()) / np.ptp(rank)
+
+
+def test_without_blend_it_is_min_max_to_the_last_bit():
+    X = table()
+    scaled = InputScaling.fit(X, NAMES).apply(X)
+    np.testing.assert_array_equal(scaled, (X - X.min(axis=0)) / np.ptp(X, axis=0))
+    assert scaled.min() == 0
+    assert scaled.max() == 1
+
+
+def test_a_full_blend_is_the_empirical_distribution():
+    X = table()
+    scaled = InputScaling.fit(X, NAMES, blend=1.0).apply(X)
+    expected = np.column_stack([distribution(column) for column in X.T])
+    np.testing.assert_allclose(scaled, expected, atol=1e-12)
+
+
+def test_half_a_blend_is_half_of_each():
+    X = table()
+    ends = [InputScaling.fit(X, NAMES, blend=blend).apply(X) for blend in (0.0, 1.0)]
+    half = InputScaling.fit(X, NAMES, blend=0.5).apply(X)
+    np.testing.assert_allclose(half, (ends[0] + ends[1]) / 2, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 300), blend=st.sampled_from([0.0, 0.5, 1.0]))
+def test_it_rises_everywhere(seed, n, blend):
+    X = table(seed, n)
+    scaling = InputScaling.fit(X, NAMES, blend=blend)
+    span = np.ptp(X, axis=0)
+    grid = np.linspace(X.min(axis=0) - span, X.max(axis=0) + span, 1000)
+    assert np.diff(scaling.apply(np.sort(np.vstack([X, grid]), axis=0)), axis=0).min() >= -1e-14
+
+
+def test_an_integer_weight_is_a_repeated_row():
+    X = table(n=40)
+    count = np.random.RandomState(1).randint(1, 5, size=len(X))
+    weighted = InputScaling.fit(X, NAMES, blend=0.5, weight=count.astype(float))
+    repeated = InputScaling.fit(np.repeat(X, count, axis=0), NAMES, blend=0.5)
+    np.testing.assert_allclose(weighted.apply(X), repeated.apply(X), atol=1e-12)
+    unweighted = InputScaling.fit(X, NAMES, blend=0.5)
+    assert np.abs(weighted.apply(X) - unweighted.apply(X)).max() > 0.01
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
+def test_outside_the_line_goes_on_with_what_is_straight_of_it(blend):
+    X = table()
+    low, high = X.min(axis=0), X.max(axis=0)
+    far = InputScaling.fit(X, NAMES, blend=blend).apply(np.stack([low - 3.0, high + 5.0]))
+    slope = (1 - blend) / (high - low)
+    np.testing.assert_allclose(far, [-3.0 * slope, 1 + 5.0 * slope], atol=1e-12)
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
+def test_constant_and_binary_columns(blend):
+    X = np.column_stack([np.full(9, 7.0), np.arange(9) % 3 == 0]).astype(float)
+    scaling = InputScaling.fit(X, NAMES, blend=blend)
+    np.testing.assert_array_equal(scaling.apply(X), np.column_stack([np.zeros(9), X[:, 1]]))
+    # Another value than the constant is not lost: it may matter to a map that is used.
+    assert scaling.apply(np.array([[9.0, 0.0]]))[0, 0] == 2.0
+
+
+def test_corners_are_few_and_lie_on_the_distribution():
+    X = np.random.RandomState(0).standard_normal((5000, 1))
+    scaling = InputScaling.fit(X, NAMES[:1], blend=1.0, max_knots=20)
+    assert len(scaling.knots[0]) == 20
+    scaled = scaling.apply(X)
+    assert np.abs(scaled[:, 0] - distribution(X[:, 0])).max() <= 1 / 19
+    at_corners = np.searchsorted(np.sort(X[:, 0]), scaling.knots[0]) / len(X)
+    np.testing.assert_allclose(scaling.values[0], at_corners, atol=2e-3)
+
+
+def test_the_identity_changes_nothing():
+    X = table() * 1e3
+    np.testing.assert_array_equal(InputScaling.identity(2).apply(X), X)
+
+
+def test_targets_are_standardised_and_brought_back():
+    y = np.random.RandomState(0).standard_normal((30, 2)) * [5.0, 1e-9] + [100.0, 0.0]
+    count = np.arange(30) % 3 + 1
+    weighted = TargetScaling.fit(y, count.astype(float))
+    repeated = np.repeat(y, count, axis=0)
+    np.testing.assert_allclose(weighted.mean, repeated.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(weighted.scale, repeated.std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(weighted.undo(weighted.apply(y)), y, rtol=1e-12, atol=1e-22)
