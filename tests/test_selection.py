@@ -9,10 +9,11 @@ import pytest
 from sklearn.linear_model import RidgeCV
 
 from polyadic import FeatureLearningRegressor, als, cpd, selection
+from polyadic.candidates import Candidate, Space
 from polyadic.compute import Compute
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.scaling import InputScaling
-from polyadic.selection import Candidate, Search, Space, Table, Trial
+from polyadic.selection import Search, Table, Trial
 from tests.oracle import dense_features, dense_weight
 
 MAP = DampedFourierFeatures(2.0, 0.7)

@@ -15,88 +15,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyadic import als, cpd, trend
+from polyadic.candidates import Candidate, Space
 from polyadic.compute import Compute
 from polyadic.engines import Rows
 from polyadic.ensemble import Member
-from polyadic.features import DampedFourierFeatures, FeatureMap, TensorLayout
 from polyadic.holdout import held_out, row_hash
 from polyadic.samples import Samples
 from polyadic.scaling import InputScaling
 
-# Period and decay on inputs in [0, 1], from rough to nearly linear.
-_PAIRS = ((1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (2.0, 0.8), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8))
-BLENDS = (0.0, 0.5, 1.0)
-
 _HELD_ROWS = 20_000
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
-
-
-def default_maps() -> list[FeatureMap]:
-    """Return maps that cover the useful range of periods and decays on [0, 1] inputs."""
-    return [DampedFourierFeatures(period, decay) for period, decay in _PAIRS]
-
-
-def named_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
-    """Return the maps a user named, or the default ones for "auto"."""
-    if isinstance(feature_maps, str):
-        return default_maps()
-    if not len(feature_maps):
-        raise ValueError(
-            "`feature_maps` must hold at least one feature map, got none. "
-            'Pass feature_maps="auto" to have them chosen.'
-        )
-    return list(feature_maps)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One point of the search.  `alpha` is the penalty for each unit of row weight."""
-
-    feature_map: FeatureMap
-    n_basis: tuple[int, ...]
-    rank: int
-    alpha: float
-    blend: float
-    trend: bool
-
-    @property
-    def layout(self) -> TensorLayout:
-        """Return the layout of the candidate's tensor."""
-        return TensorLayout((self.feature_map,), self.n_basis, quantized=True)
-
-
-@dataclass(frozen=True)
-class Space:
-    """What is searched: the values each choice may take; a choice of one value is fixed.
-
-    `max_rank` bounds the growth of the rank, and `work` the arithmetic of the moves after
-    screening, in units of about one floating-point operation.
-    """
-
-    n_basis: tuple[tuple[int, ...], ...]
-    ranks: tuple[int, ...]
-    alphas: tuple[float, ...]
-    blends: tuple[float, ...]
-    trends: tuple[bool, ...] = (False, True)
-    n_candidates: int = 32
-    max_rank: int = 32
-    work: float = np.inf
-
-    def draw(self, rng: np.random.RandomState) -> list[Candidate]:
-        """Return candidates drawn without replacement."""
-        grid = list(
-            product(default_maps(), self.n_basis, self.ranks, self.alphas, self.blends, self.trends)
-        )
-        chosen = rng.permutation(len(grid))[: self.n_candidates]
-        return [Candidate(*grid[index]) for index in chosen]
 
 
 @dataclass(frozen=True)
@@ -271,7 +207,10 @@ class Search:
         power = float(equations.gram[0, 0])
         share = float(np.clip(equations.moment[0] / power, 0.0, 1.0)) if power > 0 else 0.0
         error = equations.squared_error(np.array([share]))
-        return share if error < (1 - _GAIN) * equations.target else 0.0
+        # These rows chose the model, so a gain within their noise is none.
+        n_held = max(equations.weight, len(self._held))
+        least = max(_GAIN, 0.5 / float(np.sqrt(n_held)))
+        return share if error < (1 - least) * equations.target else 0.0
 
     def _new_trial(self, candidate: Candidate) -> Trial:
         layout, n_targets = candidate.layout, self._table.y.shape[1]

@@ -35,7 +35,9 @@ def linear_trend(
     everything else here, follows from sums over the rows.
     """
     block = np.column_stack([X, np.ones(len(X))])
-    return np.column_stack([_ridge(NormalEquations.of(block, column, weight)) for column in y.T])
+    return np.column_stack(
+        [_ridge(NormalEquations.of(block, column, weight), len(X)) for column in y.T]
+    )
 
 
 def evaluate(coefficients: NDArray[Any], X: NDArray[Any]) -> NDArray[np.float64]:
@@ -60,9 +62,11 @@ def _linear_cores(coefficients: NDArray[Any]) -> Cores:
     return cores
 
 
-def _ridge(equations: NormalEquations) -> NDArray[np.float64]:
+def _ridge(equations: NormalEquations, n_rows: float) -> NDArray[np.float64]:
     """Return the coefficients, the constant last; the constant is not penalised."""
     gram, moment, total = equations.gram, equations.moment, equations.weight
+    # Integer weights count rows; weights that sum to less than the rows are relative.
+    n_rows = max(total, n_rows)
     mean, target_mean = gram[-1, :-1] / total, moment[-1] / total
     covariance = gram[:-1, :-1] - total * np.outer(mean, mean)
     slope = moment[:-1] - total * mean * target_mean
@@ -79,7 +83,7 @@ def _ridge(equations: NormalEquations) -> NDArray[np.float64]:
     for strength in _STRENGTHS * total:
         shrunk = rotated / (values + strength)
         residual = max(scatter - float((shrunk * (rotated + strength * shrunk)).sum()), 0.0)
-        freedom = 1 - (1 + float((values / (values + strength)).sum())) / total
+        freedom = 1 - (1 + float((values / (values + strength)).sum())) / n_rows
         if freedom <= 0:
             continue
         error = residual / freedom**2

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from polyadic import ensemble, trend
+from polyadic.candidates import BLENDS, Space
 from polyadic.compute import Compute
 from polyadic.ensemble import Member
 from polyadic.estimators._data import TrainingData, input_names, sizes_of
 from polyadic.estimators._progress import Progress
 from polyadic.samples.workers import Workers
 from polyadic.scaling import InputScaling
-from polyadic.selection import BLENDS, Choice, Search, Space, Table, Trial, member_of
+from polyadic.selection import Choice, Search, Table, Trial, member_of
 
 # Arithmetic of the moves of all members together at effort 1, and rows for the λ shares.
 _WORK = 8e12
@@ -106,7 +107,12 @@ def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
         ranks,
         alphas,
         blends=BLENDS if estimator.scale_inputs else (0.0,),
-        n_candidates=int(np.clip(640 // n_inputs, 12, 32)),
+        n_candidates=_n_candidates(n_inputs, estimator.effort),
         max_rank=int(np.clip(2 ** int(np.log2(max(n_rows / 40, 1))), 32, 256)),
         work=_WORK * estimator.effort / n_members,
     )
+
+
+def _n_candidates(n_inputs: int, effort: float) -> int:
+    """Return how many candidates a member screens: fewer where there are many inputs."""
+    return max(4, round(float(np.clip(640 / n_inputs, 12, 32) * np.sqrt(effort))))

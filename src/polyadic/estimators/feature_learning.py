@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from polyadic.candidates import named_maps
 from polyadic.estimators._automatic import average, describe, fit_automatically, n_members
 from polyadic.estimators._base import CPDRegressor, overflow_is_checked
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap
 from polyadic.mixing import MIXINGS
-from polyadic.selection import named_maps
 
 _AUTO = StrOptions({"auto"})
 

@@ -15,9 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from polyadic.candidates import named_maps
 from polyadic.estimators._base import CPDRegressor
 from polyadic.features import DampedFourierFeatures, FeatureMap
-from polyadic.selection import named_maps
 
 
 class KernelMachineRegressor(CPDRegressor):
