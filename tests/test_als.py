@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -163,7 +164,8 @@ class Scripted:
 
     def fit(self, **stopping):
         stopping = als.Stopping(**{"max_iter": 5, **stopping})
-        return als.fit([], als.Objective(0.0), None, stopping, validation=self.validation)
+        one_map = als.Model((), np.ones(1))
+        return als.fit([], als.Objective(0.0), one_map, stopping, validation=self.validation)
 
 
 def test_max_iter_counts_epochs(monkeypatch):
@@ -211,3 +213,19 @@ def test_all_zero_weights_before_the_first_sweep_do_not_end_the_fit(rng):
     objective = als.Objective(0.01, beta=1e6, mixing="l1")
     first = next(als.epochs([samples_of(rows, layout)], objective, model))
     np.testing.assert_array_equal(first.model.weights, model.weights)
+
+
+@pytest.mark.parametrize("kind", ["simplex", "l1"])
+def test_a_fit_goes_on_from_the_start_that_is_ahead(kind, rng):
+    layout = LAYOUTS[0]
+    rows = rows_of(rng, layout)
+    samples, objective = [samples_of(rows, layout)], als.Objective(0.1, 0.1, kind)
+    model = start(layout, 2, kind, rng)
+    alone = {
+        first: [e.loss for e in islice(als.epochs(samples, objective, model, mix_first=first), 6)]
+        for first in (True, False)
+    }
+    ahead = alone[not alone[False][2] < 0.9 * alone[True][2]]
+    fit = als.fit(samples, objective, model, als.Stopping(5))
+    assert [epoch.number for epoch in fit.epochs] == [1, 2, 3, 4, 5]
+    assert [epoch.loss for epoch in fit.epochs] == pytest.approx(ahead[1:], rel=1e-9)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
 
-from polyadic import FeatureLearningRegressor, als, cpd, selection
-from polyadic.candidates import Candidate, Space
+from polyadic import FeatureLearningRegressor, als, cpd
+from polyadic.candidates import Candidate, Space, default_maps
 from polyadic.compute import Compute
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.scaling import InputScaling
@@ -136,7 +136,7 @@ def test_a_rank_grows_no_further_than_its_bound():
 def test_candidates_are_drawn_without_replacement():
     space = replace(SPACE, n_candidates=10**6)
     drawn = space.draw(np.random.RandomState(0))
-    assert len(set(drawn)) == len(drawn) == len(selection.default_maps()) * 2**3
+    assert len(set(drawn)) == len(drawn) == len(default_maps()) * 2**3
 
 
 # What the estimator promises.
