@@ -18,9 +18,9 @@ from polyadic.samples.workers import Workers
 from polyadic.scaling import InputScaling
 from polyadic.selection import Choice, Search, Table, Trial, member_of
 
-# Arithmetic of the moves of all members together at effort 1, and rows for the λ shares.
-_WORK = 8e12
-_SHARE_ROWS = 5_000
+# Arithmetic of the moves of all members at effort 1: for each row, and its bounds.
+_WORK_PER_ROW, _LEAST_WORK, _MOST_WORK = 2e8, 2e12, 1.5e13
+_SHARE_ROWS = 5_000  # for `feature_weights_`
 
 
 def n_members(n_rows: int, effort: float) -> int:
@@ -102,6 +102,7 @@ def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
         alphas = (estimator.alpha / total,)
     if not isinstance(estimator.rank, str):
         ranks = (estimator.rank,)
+    work = float(np.clip(_WORK_PER_ROW * n_rows, _LEAST_WORK, _MOST_WORK))
     return Space(
         n_basis,
         ranks,
@@ -109,7 +110,7 @@ def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
         blends=BLENDS if estimator.scale_inputs else (0.0,),
         n_candidates=_n_candidates(n_inputs, estimator.effort),
         max_rank=int(np.clip(2 ** int(np.log2(max(n_rows / 40, 1))), 32, 256)),
-        work=_WORK * estimator.effort / n_members,
+        work=work * estimator.effort / n_members,
     )
 
 
