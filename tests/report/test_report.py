@@ -85,7 +85,7 @@ def test_the_page_has_structure_for_screen_readers(page):
     assert len(outline.ids) == len(set(outline.ids))
     assert len(outline.images) == len(FIGURES)
     assert all(len(label) > 40 for label in outline.images)
-    assert outline.tables == outline.captions == 2
+    assert outline.tables == outline.captions == 3
     assert outline.links[0] == "#main"
     assert all(link[1:] in outline.ids for link in outline.links)
     assert '<html lang="en">' in text

@@ -30,6 +30,9 @@ def render(subject: Subject) -> str:
         figures=figures(subject),
         svg=Markup,
         weights=_weights(subject.model),
+        automatic=hasattr(subject.model, "selection_"),
+        members=_members(subject.model),
+        n_candidates=_n_candidates(subject.model),
         parameters=_parameters(subject.model),
         versions=_versions(),
         headline=_headline(subject),
@@ -41,6 +44,23 @@ def write_report(subject: Subject, path: str | os.PathLike[str]) -> None:
     page = render(subject)
     with replacing(path) as file:
         file.write(page.encode("utf-8"))
+
+
+def _members(model: Any) -> list[tuple[str, int, int, int, float, float]]:
+    """Return map, basis functions, inputs used, rank, penalty and share of each member."""
+    rows = []
+    for member, rank, alpha in zip(model.members_, model.rank_, model.alpha_, strict=False):
+        n_basis = member.layout.n_basis
+        maps = [str(feature_map) for feature_map in member.layout.maps]
+        name = maps[0] if len(maps) == 1 else f"{len(maps)} maps"
+        used = sum(size > 1 for size in n_basis)
+        rows.append((name, max(n_basis), used, int(rank), float(alpha), member.share))
+    return rows
+
+
+def _n_candidates(model: Any) -> int:
+    """Return how many candidates an automatic fit screened."""
+    return list(getattr(model, "selection_", {}).get("stage", [])).count("screen")
 
 
 def _weights(model: Any) -> list[tuple[str, float]]:
