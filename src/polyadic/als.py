@@ -174,21 +174,21 @@ def fit(
     stopping: Stopping,
     *,
     validation: Sequence[Samples] = (),
-    two_starts: bool = True,
+    mix_first: bool | None = None,
     on_epoch: Callable[[Epoch], bool | None] | None = None,
 ) -> Fit:
     """Run epochs until a stopping rule holds; keep them all, and know the best.
 
-    Where λ is learned it depends on where it starts, so `two_starts` are tried: with and
-    without a λ step before the first sweep.  `on_epoch` sees each epoch as it ends and stops
+    Where λ is learned it depends on where it starts.  `mix_first` says whether a λ step comes
+    before the first sweep; None tries both.  `on_epoch` sees each epoch as it ends and stops
     the fit by returning true.
     """
     result: Fit | None = None
     stalled = 0
-    if two_starts and len(model.weights) > 1:
+    if mix_first is None and len(model.weights) > 1:
         stream = _from_the_better_start(targets, objective, model)
     else:
-        stream = epochs(targets, objective, model, mix_first=False)
+        stream = epochs(targets, objective, model, mix_first=bool(mix_first))
     for epoch in stream:
         if validation:
             epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))

@@ -34,6 +34,9 @@ except ImportError:  # scikit-learn before 1.9
         """Stands in where scikit-learn has no callbacks."""
 
 
+# Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
+_TWO_STARTS_ROWS = 100_000
+
 # What "auto" means for named feature maps.
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
@@ -156,7 +159,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             model,
             stopping,
             validation=samples(out) if out.any() else (),
-            two_starts=not warm,
+            mix_first=False if warm else None if len(data.X) <= _TWO_STARTS_ROWS else True,
             on_epoch=on_epoch,
         )
 
