@@ -21,7 +21,43 @@ from polyadic.features import DampedFourierFeatures, FeatureMap
 
 
 class KernelMachineRegressor(CPDRegressor):
-    """Kernel machine with one tensor-product feature map and a low-rank weight tensor."""
+    """Kernel machine with one tensor-product feature map and a low-rank weight tensor.
+
+    The model is f(x) = φ(x)ᵀw with a weight tensor w of rank R: the feature learning model
+    with a single map.  Parameters not listed here are those of
+    :class:`FeatureLearningRegressor`.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, optional
+        The map; ``DampedFourierFeatures(period=2.0, decay=0.7)`` by default.
+    n_basis : int or list of int, default=16
+        Basis functions of every input, or of each; a power of two if quantized.
+    rank : int, default=20
+        Rank R of the weight tensor.
+    alpha : float, default=0.1
+        Strength of the penalty ½α‖w‖².
+    max_iter : int, default=20
+        Epochs: sweeps over all cores.
+
+    Attributes
+    ----------
+    cores_ : list of ndarray
+        Cores of the weight tensor, size × R each.
+    loss_curve_ : list of float
+        Loss after each epoch.
+    n_iter_ : int
+        Number of epochs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from polyadic import KernelMachineRegressor
+    >>> X, y = make_friedman1(400, noise=0.5, random_state=0)
+    >>> machine = KernelMachineRegressor(n_basis=4, rank=6, random_state=0)
+    >>> machine.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.9
+    True
+    """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CPDRegressor._parameter_constraints,
@@ -77,7 +113,22 @@ class KernelMachineRegressor(CPDRegressor):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the weight tensor."""
+        """Learn the weight tensor.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row; an integer weight equals repeated rows.
+
+        Returns
+        -------
+        self : KernelMachineRegressor
+            The fitted estimator.
+        """
         feature_map = self.feature_map or DampedFourierFeatures(period=2.0, decay=0.7)
         return self._fit(X, y, sample_weight, [feature_map])
 
@@ -86,7 +137,35 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
     """Kernel machine whose feature map is chosen by cross-validation, then refitted.
 
     This is the baseline that :class:`FeatureLearningRegressor` replaces: P maps times K
-    folds, plus one fit.
+    folds, plus one fit.  Parameters not listed here are those of
+    :class:`KernelMachineRegressor`.
+
+    Parameters
+    ----------
+    feature_maps : "auto" or list of FeatureMap, default="auto"
+        The candidates; "auto" is seven damped Fourier maps.
+    cv : int, splitter or iterable, default=6
+        Folds, or any of scikit-learn's splitters.
+
+    Attributes
+    ----------
+    feature_map_ : FeatureMap
+        The map with the least mean squared error over the folds.
+    best_index_, best_score_ : int, float
+        Its place among the candidates, and that error.
+    cv_results_ : dict
+        The error of every map on every fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from polyadic import KernelMachineRegressorCV
+    >>> from polyadic.features import DampedFourierFeatures
+    >>> X, y = make_friedman1(200, noise=0.5, random_state=0)
+    >>> maps = [DampedFourierFeatures(period, 0.7) for period in (0.3, 4.0)]
+    >>> search = KernelMachineRegressorCV(maps, cv=3, n_basis=4, rank=3, random_state=0)
+    >>> search.fit(X, y).feature_map_
+    DampedFourierFeatures(decay=0.7, period=4.0)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
