@@ -52,7 +52,7 @@ def _repeats(option: click.Parameter) -> bool:
     default="results",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="Folder of the results. Fits found there are not repeated.",
+    help="Folder of the results. Fits found there are not repeated, and are in the summary.",
 )
 @reported
 def reproduce(

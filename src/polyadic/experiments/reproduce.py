@@ -94,8 +94,8 @@ def reproduce(
     on_start(len(runs) - len(missing), len(runs))
     with _recorded(folder / f"{experiment}-environment.json", lines):
         _do(missing, lines, path, data_folder, on_fit)
-    wanted = set(runs)
-    return write_summary(experiment, [line for line in lines if line[0] in wanted], folder)
+    # All of them: sets may be run by several calls.
+    return write_summary(experiment, lines, folder)
 
 
 def _do(
