@@ -188,7 +188,8 @@ def page(results: dict[str, Any]) -> str:
     host = results["machine"]
     measured = f"Measured on: {host['cpu']}, {host['cpus']} CPUs, load {host['load']:.1f}."
     parts = []
-    for title, names in (("Data sets", SHARED), ("Diabetes, and made-up problems", tuple(COLLECTION))):
+    groups = (("Data sets", SHARED), ("Diabetes, and made-up problems", tuple(COLLECTION)))
+    for title, names in groups:
         sets = {name: results["sets"][name] for name in names if name in results["sets"]}
         if sets:
             parts += [f"### {title}: mean test MSE", errors_table(sets)]

@@ -19,7 +19,7 @@ from polyadic.scaling import InputScaling
 from polyadic.selection import Choice, Search, Table, Trial, member_of
 
 # Arithmetic of the moves of all members at effort 1: for each row, and its bounds.
-_WORK_PER_ROW, _LEAST_WORK, _MOST_WORK = 2e8, 2e12, 1.5e13
+_WORK_PER_ROW, _LEAST_WORK, _MOST_WORK = 2e8, 2e12, 1.2e13
 _SHARE_ROWS = 5_000  # for `feature_weights_`
 
 
