@@ -310,6 +310,13 @@ class TensorLayout:
         bits = [range(n_basis.bit_length() - 1) for n_basis in self.n_basis]
         return tuple((column, bit) for column, span in enumerate(bits) for bit in span)
 
+    @cached_property
+    def core_inputs(self) -> tuple[int, ...]:
+        """Which input each core belongs to."""
+        if not self.quantized:
+            return tuple(range(len(self.n_basis)))
+        return tuple(column for column, _ in self.input_bits)
+
     def factors(self, X: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
         """Return the n × size factor that each core meets under one map."""
         factors: list[NDArray[Any]] = []

@@ -293,10 +293,10 @@ class Search:
         used = [index for index, size in enumerate(candidate.n_basis) if size > 1]
         if len(used) < 2 or len(self._space.n_basis) == 1:
             return None
-        loss = {d: self._without(trial, [d]) for d in used}
+        without = {d: self._without(trial, [d]) for d in used}
         losses = {
             d: als.mean_error(self._samples(t.candidate, self._held), t.model) - trial.error
-            for d, t in loss.items()
+            for d, t in without.items()
         }
         least = sorted(used, key=lambda d: losses[d])[: len(used) // 2]
         limit = 0.02 * max(losses.values())
@@ -304,17 +304,16 @@ class Search:
         return self._without(trial, useless) if useless else None
 
     def _without(self, trial: Trial, inputs: list[int]) -> Trial:
-        """Return the trial with some inputs averaged out of its tensor."""
+        """Return the trial without some inputs: each of their cores meets its mean factor."""
         candidate = trial.candidate
         n_basis = tuple(1 if d in inputs else size for d, size in enumerate(candidate.n_basis))
-        owners = [column for column, _ in candidate.layout.input_bits]
         X = self._table.scaled[candidate.blend][self._held]
         weight = None if self._table.weight is None else self._table.weight[self._held]
         means = {
             core: np.average(
                 candidate.layout.factor(X, candidate.feature_map, core), axis=0, weights=weight
             )
-            for core, owner in enumerate(owners)
+            for core, owner in enumerate(candidate.layout.core_inputs)
             if owner in inputs
         }
         model = als.Model(

@@ -170,15 +170,8 @@ def _terms(
 ) -> NDArray[Any]:
     """Return n × R products over the cores of one input, or of all but some."""
     product = np.ones((len(rows), cores[0].shape[1]), dtype=cores[0].dtype)
-    owners = _owners(layout)
     factors = layout.factors(rows, feature_map)
-    for owner, factor, core in zip(owners, factors, cores, strict=True):
+    for owner, factor, core in zip(layout.core_inputs, factors, cores, strict=True):
         if owner == only or (only is None and owner not in without):
             product = product * (factor @ core)
     return product
-
-
-def _owners(layout: TensorLayout) -> list[int]:
-    """Return which input each core belongs to."""
-    counts = [n.bit_length() - 1 if layout.quantized else 1 for n in layout.n_basis]
-    return [place for place, count in enumerate(counts) for _ in range(count)]
