@@ -120,17 +120,18 @@ def test_kernels_are_compiled_once_and_found_again(tmp_path):
 import json, numpy as np
 from polyadic import KernelMachineRegressor
 X = np.random.RandomState(0).uniform(size=(50, 2))
-model = KernelMachineRegressor(n_basis=4, rank=2, max_iter=1, n_jobs=1).fit(X, X[:, 0])
-model.predict(X)
+model = KernelMachineRegressor(n_basis=4, rank=2, max_iter=3, n_jobs=1, random_state=0)
+predictions = model.fit(X, np.sin(5 * X[:, 0])).predict(X)
 from polyadic.engines import _kernels
 kernels = (_kernels.product, _kernels.assemble, _kernels.respond)
-print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())]
-                  for k in kernels]))
+counts = [[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]
+print(json.dumps([counts, predictions.tolist()]))
 """
-    first = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    again = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    assert first == [[0, 1]] * 3
-    assert again == [[1, 0]] * 3
+    compiled, predictions = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    found, predictions_again = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert compiled == [[0, 1]] * 3
+    assert found == [[1, 0]] * 3
+    assert predictions == predictions_again  # to the last digit
 
 
 def test_a_fit_without_state_is_the_same_fit():

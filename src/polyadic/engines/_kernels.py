@@ -28,12 +28,12 @@ BLOCK = 64
 _AHEAD = 4
 
 # reassoc and contract allow vectors and fused multiply-adds; NaN and infinity stay honest.
-jit = numba.njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "arcp", "nsz"},
-)
+_FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)
+# What kernels call becomes part of them.  As functions of their own they would be resolved to
+# one piece of code in the process that compiles and to another where kernels come from the
+# cache, and the last digits of a fit would depend on which it is.
+inline = numba.njit(forceinline=True, error_model="numpy", fastmath=_FASTMATH)
 
 # Unsigned indices spare the test for negative ones, which would stop vectorisation.
 _u = np.uintp
@@ -56,7 +56,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return numba.types.void(array, index), generate
 
 
-@jit
+@inline
 def fetch(Z: Any, z: int) -> None:
     """Prefetch one row of Z.
 
@@ -67,7 +67,7 @@ def fetch(Z: Any, z: int) -> None:
         _prefetch(Z, z + line)  # type: ignore[call-arg]
 
 
-@jit
+@inline
 def powers(x: Any, first: int, rate: float, modulus: float, out: Any, at: int) -> None:
     """Write modulus·exp(2πj·rate·x) of one block of samples.
 
@@ -87,7 +87,7 @@ def powers(x: Any, first: int, rate: float, modulus: float, out: Any, at: int) -
         out[_u(at + BLOCK) + _u(i)] = modulus * (2 * s * c)
 
 
-@jit
+@inline
 def modulus_of(decay: float, bit: int) -> float:
     """Return decay^(2^bit)."""
     for _ in range(bit):
@@ -95,14 +95,14 @@ def modulus_of(decay: float, bit: int) -> float:
     return decay
 
 
-@jit
+@inline
 def fill(x: Any, first: int, where: Any, polar: Any, out: Any, at: int) -> None:
     """Write e of one core and map for one block: `where` is its input and bit."""
     rate = polar[0] * (1 << where[1])
     powers(x[where[0]], first, rate, modulus_of(polar[1], where[1]), out, at)
 
 
-@jit
+@inline
 def block_product(
     Z: Any, at: int, x: Any, first: int, where: Any, W: Any, polar: Any, without: int
 ) -> None:
@@ -134,7 +134,7 @@ def block_product(
                 Z[z + _u(BLOCK) + i] = zr * fi + zi * fr
 
 
-@jit
+@inline
 def block_response(
     Z: Any, at: int, x: Any, first: int, where: Any, w: Any, polar: Any, out: Any
 ) -> None:
@@ -234,7 +234,7 @@ def assemble(
     return n_flagged
 
 
-@jit
+@inline
 def store(row: Any, A: Any, part: int, root: Any, first: int) -> None:
     """Write one part of A, weighted, to one block of a row of M."""
     m0, a0 = _u(first), _u(part * BLOCK)
@@ -243,7 +243,7 @@ def store(row: Any, A: Any, part: int, root: Any, first: int) -> None:
         row[m0 + i] = A[a0 + i] * root[m0 + i]
 
 
-@jit
+@inline
 def accumulate(A: Any, Z: Any, z: int, E: Any, p: int, weight: Any) -> None:
     """Add λ·z and λ·e·z to A."""
     z0, e0 = _u(z), _u((4 * p + 2) * BLOCK)
@@ -257,7 +257,7 @@ def accumulate(A: Any, Z: Any, z: int, E: Any, p: int, weight: Any) -> None:
         A[_u(3 * BLOCK) + i] += er * zi + ei * zr
 
 
-@jit
+@inline
 def least_square(w: Any, reach: float, tolerance: Any) -> Any:
     """Return the |f|² below which a factor is too small to divide by.
 
@@ -267,7 +267,7 @@ def least_square(w: Any, reach: float, tolerance: Any) -> Any:
     return tolerance * (w0 + w.dtype.type(reach) * w1)
 
 
-@jit
+@inline
 def exchange(
     A: Any, weight: Any, Z: Any, z: int, E: Any, p: int, into: Any, out: Any, least: Any
 ) -> bool:
@@ -305,7 +305,7 @@ def exchange(
     return bool(unsafe > 0)
 
 
-@jit
+@inline
 def flag(flags: Any, E: Any, p: int, w: Any, least: Any) -> int:
     """Mark the samples of one block whose factor is too small; return how many are new."""
     count = 0
