@@ -1,0 +1,257 @@
+"""The driver's side of a cluster: where chunks are, how they are asked, what may go wrong.
+
+Every chunk has a home, the worker that holds it and the state of the fit.  Its tasks run
+there and nowhere else, since elsewhere the state would have to be made anew.  When a home is
+lost, Dask loads its chunks again on other workers; they get new homes, and the step is
+asked for once more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import dask
+import distributed
+from dask.utils import parse_timedelta
+
+from polyadic.samples.dask import _chunk
+from polyadic.samples.dask._inputs import loaded
+
+# How long a fit waits for workers when there are none, unless Dask's configuration has
+# another value under "polyadic.no-workers-timeout".
+NO_WORKERS_TIMEOUT = "60s"
+# Seconds after which the driver looks whether the workers it waits for are still there.
+_SLICE = 0.5
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot go on with a fit."""
+
+
+class Cluster:
+    """The chunks of a fit, one future a partition.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    partitions : iterable of (Delayed, Delayed, Delayed or None)
+        Inputs, targets and weights of each.
+    names : sequence of str
+        Of the inputs, for error messages.
+    """
+
+    def __init__(
+        self, client: Any, partitions: Iterable[tuple[Any, Any, Any]], names: Sequence[str]
+    ) -> None:
+        self._client = client
+        self._patience = parse_timedelta(
+            dask.config.get("polyadic.no-workers-timeout", NO_WORKERS_TIMEOUT)
+        )
+        self._token, self._turns = uuid4().hex, count()
+        self._seen = time.monotonic()
+        self._most = 0
+        load = dask.delayed(loaded, pure=False)
+        self._chunks: list[Any] = client.compute(
+            [
+                load(number, *parts, list(names), dask_key_name=self._key("load", number))
+                for number, parts in enumerate(partitions)
+            ]
+        )
+        self._workers = self._present()
+        self._place()
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    @property
+    def most_chunks(self) -> int:
+        """The most chunks that share a worker."""
+        return max(map(self._homes.count, self._homes))
+
+    def release(self) -> None:
+        """Let go of everything on the workers."""
+        for chunk in self._chunks:
+            chunk.release()
+        self._chunks = []
+
+    def settle(self) -> None:
+        """Give chunks homes on workers that came, or that are left."""
+        if self._present() != self._workers:
+            self._place()
+
+    def combine(
+        self,
+        name: str,
+        task: Callable[..., Any],
+        together: Callable[[Sequence[Any]], Any],
+        **arguments: Any,
+    ) -> Any:
+        """Return the answers of all chunks, put together in the order of the partitions.
+
+        They are put together on the workers, a few at a time and always the same ones, so
+        that neither timing nor the place of a chunk changes the last digit.
+        """
+        while True:
+            futures = self._ask(name, task, arguments)
+            while True:
+                futures = [
+                    self._client.submit(together, group, key=self._key("sum", index))
+                    for index, group in enumerate(_chunk.batches(futures))
+                ]
+                if len(futures) == 1:
+                    break
+            answer = self._answer(futures[0])
+            if answer is not None:
+                return answer[0]
+            self._place()
+
+    def _ask(self, name: str, task: Callable[..., Any], arguments: dict[str, Any]) -> list[Any]:
+        """Submit a task for every chunk at its home: one message for each worker."""
+        futures: list[Any] = [None] * len(self)
+        for home in dict.fromkeys(self._homes):
+            here = [index for index, other in enumerate(self._homes) if other == home]
+            asked = self._client.map(
+                task,
+                [self._chunks[index] for index in here],
+                key=[self._key(name, index) for index in here],
+                workers=[home],
+                **arguments,
+            )
+            for index, future in zip(here, asked, strict=True):
+                futures[index] = future
+        return futures
+
+    def _key(self, name: str, index: int) -> str:
+        """Return a key that the dashboard shows as its name."""
+        return f"polyadic-{name}-{self._token}-{next(self._turns)}-{index}"
+
+    def _answer(self, future: Any) -> tuple[Any] | None:
+        """Wait for an answer; return None where a home was lost on the way."""
+        while True:
+            try:
+                distributed.wait(future, timeout=_SLICE)
+            except distributed.TimeoutError:
+                present = self._present()
+                if present and not present.keys() >= set(self._homes):
+                    return None
+                continue
+            except distributed.CancelledError as error:
+                raise self._cancelled() from error
+            try:
+                return (future.result(timeout=self._patience),)
+            except distributed.TimeoutError:
+                if future.status == "error":
+                    raise  # of the task itself
+            except distributed.KilledWorker as error:
+                raise _killed(error) from error
+            except distributed.CancelledError as error:
+                raise self._cancelled() from error
+
+    def _present(self) -> dict[str, int]:
+        """Return the workers and their threads; raise when there were none for too long."""
+        try:
+            threads = dict(self._client.nthreads())
+        except (
+            OSError,
+            RuntimeError,
+            distributed.TimeoutError,
+            distributed.CancelledError,
+        ) as error:
+            raise ClusterError(
+                "The scheduler of the Dask cluster does not answer any more. Connect a new Client "
+                f"and fit again. {_RESUME}"
+            ) from error
+        self._most = max(self._most, len(threads))
+        if threads:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > self._patience:
+            lost = f"all {self._most} were lost" if self._most else "none ever came"
+            raise ClusterError(
+                f"The Dask cluster has had no workers for {self._patience:g} s: {lost}. Start "
+                f"workers, and fit again. {_RESUME}"
+            )
+        return threads
+
+    def _place(self) -> None:
+        """Give every chunk a home: a worker that has it, unless that has too many."""
+        while True:
+            holders, self._workers = self._holders()
+            homes = spread(holders, self._workers)
+            away = [index for index, home in enumerate(homes) if home not in holders[index]]
+            if not away:
+                self._homes = homes
+                return
+            for index in away:
+                self._chunks[index] = self._client.submit(
+                    _chunk.moved,
+                    self._chunks[index],
+                    key=self._key("move", index),
+                    workers=[homes[index]],
+                    allow_other_workers=True,
+                )
+
+    def _holders(self) -> tuple[list[set[str]], dict[str, int]]:
+        """Return the workers that have each chunk, once all are there, and all workers."""
+        while True:
+            with suppress(distributed.TimeoutError, distributed.CancelledError):
+                distributed.wait(self._chunks, timeout=_SLICE)
+            for chunk in self._chunks:
+                self._check(chunk)
+            present, known = self._present(), self._client.who_has(self._chunks)
+            holders = [present.keys() & known.get(chunk.key, ()) for chunk in self._chunks]
+            if all(holders):
+                return holders, present
+            time.sleep(0.02)  # the client hears of a loss later than the scheduler
+
+    def _check(self, chunk: Any) -> None:
+        """Raise what loading a chunk raised."""
+        if chunk.status == "cancelled":
+            raise self._cancelled()
+        if chunk.status == "error":
+            error = chunk.exception()
+            raise _killed(error) if isinstance(error, distributed.KilledWorker) else error
+
+    def _cancelled(self) -> ClusterError:
+        return ClusterError(
+            "The tasks of this fit were cancelled: the cluster was restarted or closed, or data "
+            f"that was scattered to it was lost. Fit again. {_RESUME}"
+        )
+
+
+_RESUME = "With checkpoint=… the same call goes on from the last epoch."
+
+
+def _killed(error: Any) -> ClusterError:
+    return ClusterError(
+        f"A task of this fit ended several workers, one after the other ({error}). Most often "
+        f"they run out of memory: use more or smaller partitions, or set memory_limit. {_RESUME}"
+    )
+
+
+def spread(holders: Sequence[Iterable[str]], threads: Mapping[str, int]) -> list[str]:
+    """Return a home for every chunk: one of its holders, unless that has more than its share.
+
+    The share of a worker is in proportion to its threads, rounded up.
+    """
+    total = sum(threads.values())
+    room = {address: -(-len(holders) * n // total) for address, n in threads.items()}
+    homes = [""] * len(holders)
+
+    def settle(index: int, candidates: Iterable[str]) -> None:
+        home = max(sorted(candidates), key=room.__getitem__)
+        homes[index], room[home] = home, room[home] - 1
+
+    for index, held in enumerate(holders):
+        free = [address for address in held if room.get(address, 0) > 0]
+        if free:
+            settle(index, free)
+    for index, home in enumerate(homes):
+        if not home:
+            settle(index, room)
+    return homes
