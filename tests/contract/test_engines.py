@@ -12,6 +12,7 @@ from polyadic.engines.compiled import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.samples.memory import MemorySamples, predict
 from polyadic.samples.workers import Workers
+from tests.contract.clusters import dask_samples
 from tests.contract.problems import PROBLEMS
 
 # Relative to the largest entry of each sum.
@@ -24,17 +25,19 @@ SOLVERS = {
     "compiled, threads": (CompiledEngine, {"chunk_size": 41, "n_jobs": 3}),
     "compiled, no state": (CompiledEngine, {"keep": False}),
     "compiled, no state, chunks": (CompiledEngine, {"keep": False, "chunk_size": 70}),
+    "compiled, dask": (CompiledEngine, {"chunk_size": 41, "samples": dask_samples}),
 }
 
 
 @pytest.fixture(params=SOLVERS)
 def solver(request):
-    """Return (engine, chunk size, workers) of a dtype."""
+    """Return (kind of samples, engine, chunk size, workers) of a dtype."""
     engine, options = SOLVERS[request.param]
     options = dict(options)
     chunk_size, n_jobs = options.pop("chunk_size", None), options.pop("n_jobs", 1)
+    samples = options.pop("samples", MemorySamples)
     with Workers(n_jobs).open() as workers:
-        yield lambda dtype: (engine(dtype=dtype, **options), chunk_size, workers)
+        yield lambda dtype: (samples, engine(dtype=dtype, **options), chunk_size, workers)
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -60,8 +63,8 @@ def assert_same(equations, expected, tolerance):
 @pytest.fixture
 def pair(problem, solver, dtype):
     """Return the samples under test and the oracle, both started."""
-    engine, chunk_size, workers = solver(dtype)
-    samples = MemorySamples(engine, problem.rows, problem.layout, chunk_size, workers)
+    kind, engine, chunk_size, workers = solver(dtype)
+    samples = kind(engine, problem.rows, problem.layout, chunk_size, workers)
     oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
     for each in (samples, oracle):
         each.start(problem.cores)
@@ -97,7 +100,7 @@ def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
 
 
 def test_predictions(problem, solver, dtype):
-    engine, chunk_size, workers = solver(dtype)
+    _, engine, chunk_size, workers = solver(dtype)
     arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
     response = predict(engine, *arguments, chunk_size, workers)
     expected = ReferenceEngine().predict(*arguments)
