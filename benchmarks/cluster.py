@@ -78,9 +78,8 @@ def _latency(n_workers: int) -> None:
         X, y = rows(100 * n_partitions, n_partitions)
         with Compute.open(n_jobs=1) as compute, spread(X, y) as data:
             seconds = list(_steps(data, compute, 40))
-        print(
-            f"| {n_partitions} | {1e3 * statistics.median(seconds):.1f} | {1e3 * min(seconds):.1f} |"
-        )
+        median, least = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
+        print(f"| {n_partitions} | {median:.1f} | {least:.1f} |")
 
 
 def _bytes(n_rows: int, n_workers: int) -> None:

@@ -19,7 +19,11 @@ def client():
     """Return a client of two threads, which pass chunks without copying them."""
     distributed = pytest.importorskip("distributed", reason="needs polyadic[dask]")
     opened = distributed.Client(
-        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+        processes=False,
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address=":0",
+        set_as_default=False,
     )
     atexit.register(opened.close)
     return opened

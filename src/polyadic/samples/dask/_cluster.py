@@ -8,9 +8,9 @@ asked for once more.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -56,6 +56,7 @@ class Cluster:
         self._token, self._turns = uuid4().hex, count()
         self._seen = time.monotonic()
         self._most = 0
+        self._lock = threading.Lock()
         load = dask.delayed(loaded, pure=False)
         self._chunks: list[Any] = client.compute(
             [
@@ -63,11 +64,13 @@ class Cluster:
                 for number, parts in enumerate(partitions)
             ]
         )
-        self._workers = self._present()
-        self._place()
-
-    def __len__(self) -> int:
-        return len(self._chunks)
+        self._homes: list[str] = []
+        self._workers: dict[str, int] = {}
+        try:
+            self._place()
+        except BaseException:
+            self.release()
+            raise
 
     @property
     def most_chunks(self) -> int:
@@ -98,27 +101,38 @@ class Cluster:
         that neither timing nor the place of a chunk changes the last digit.
         """
         while True:
-            futures = self._ask(name, task, arguments)
-            while True:
-                futures = [
-                    self._client.submit(together, group, key=self._key("sum", index))
-                    for index, group in enumerate(_chunk.batches(futures))
-                ]
-                if len(futures) == 1:
-                    break
-            answer = self._answer(futures[0])
+            homes, chunks = self._homes, self._chunks
+            futures = asked = self._ask(homes, chunks, name, task, arguments)
+            try:
+                while len(futures) > 1 or futures is asked:
+                    futures = [
+                        self._client.submit(together, few, key=self._key("sum", index))
+                        for index, few in enumerate(_chunk.batches(futures))
+                    ]
+                    asked = [*asked, *futures]
+                answer = self._answer(futures[0], set(homes))
+            finally:
+                for future in asked:  # an exception that was caught may still refer to them
+                    future.release()
             if answer is not None:
                 return answer[0]
             self._place()
 
-    def _ask(self, name: str, task: Callable[..., Any], arguments: dict[str, Any]) -> list[Any]:
+    def _ask(
+        self,
+        homes: list[str],
+        chunks: list[Any],
+        name: str,
+        task: Callable[..., Any],
+        arguments: dict[str, Any],
+    ) -> list[Any]:
         """Submit a task for every chunk at its home: one message for each worker."""
-        futures: list[Any] = [None] * len(self)
-        for home in dict.fromkeys(self._homes):
-            here = [index for index, other in enumerate(self._homes) if other == home]
+        futures: list[Any] = [None] * len(chunks)
+        for home in dict.fromkeys(homes):
+            here = [index for index, other in enumerate(homes) if other == home]
             asked = self._client.map(
                 task,
-                [self._chunks[index] for index in here],
+                [chunks[index] for index in here],
                 key=[self._key(name, index) for index in here],
                 workers=[home],
                 **arguments,
@@ -131,18 +145,14 @@ class Cluster:
         """Return a key that the dashboard shows as its name."""
         return f"polyadic-{name}-{self._token}-{next(self._turns)}-{index}"
 
-    def _answer(self, future: Any) -> tuple[Any] | None:
+    def _answer(self, future: Any, homes: set[str]) -> tuple[Any] | None:
         """Wait for an answer; return None where a home was lost on the way."""
         while True:
-            try:
-                distributed.wait(future, timeout=_SLICE)
-            except distributed.TimeoutError:
+            if not self._done([future]):
                 present = self._present()
-                if present and not present.keys() >= set(self._homes):
+                if present and not present.keys() >= homes:
                     return None
                 continue
-            except distributed.CancelledError as error:
-                raise self._cancelled() from error
             try:
                 return (future.result(timeout=self._patience),)
             except distributed.TimeoutError:
@@ -153,16 +163,22 @@ class Cluster:
             except distributed.CancelledError as error:
                 raise self._cancelled() from error
 
+    def _done(self, futures: list[Any]) -> bool:
+        """Wait for a moment; return whether there is nothing left to wait for."""
+        try:
+            with self._client.as_current():  # a thread of the driver may know no client
+                distributed.wait(futures, timeout=_SLICE)
+        except distributed.TimeoutError:
+            return False
+        except distributed.CancelledError as error:
+            raise self._cancelled() from error
+        return True
+
     def _present(self) -> dict[str, int]:
         """Return the workers and their threads; raise when there were none for too long."""
         try:
             threads = dict(self._client.nthreads())
-        except (
-            OSError,
-            RuntimeError,
-            distributed.TimeoutError,
-            distributed.CancelledError,
-        ) as error:
+        except (OSError, RuntimeError, distributed.CancelledError) as error:
             raise ClusterError(
                 "The scheduler of the Dask cluster does not answer any more. Connect a new Client "
                 f"and fit again. {_RESUME}"
@@ -180,27 +196,28 @@ class Cluster:
 
     def _place(self) -> None:
         """Give every chunk a home: a worker that has it, unless that has too many."""
-        while True:
-            holders, self._workers = self._holders()
-            homes = spread(holders, self._workers)
-            away = [index for index, home in enumerate(homes) if home not in holders[index]]
-            if not away:
-                self._homes = homes
-                return
-            for index in away:
-                self._chunks[index] = self._client.submit(
-                    _chunk.moved,
-                    self._chunks[index],
-                    key=self._key("move", index),
-                    workers=[homes[index]],
-                    allow_other_workers=True,
-                )
+        with self._lock:  # members of an ensemble may be fitted in several threads
+            while True:
+                holders, self._workers = self._holders()
+                homes = spread(holders, self._workers)
+                if all(home in held for home, held in zip(homes, holders, strict=True)):
+                    self._homes = homes
+                    return
+                self._chunks = [
+                    chunk if home in held else self._moved(chunk, home)
+                    for chunk, home, held in zip(self._chunks, homes, holders, strict=True)
+                ]
+
+    def _moved(self, chunk: Any, home: str) -> Any:
+        """Have a chunk copied to a worker; the one it comes from is let go."""
+        key = self._key("move", 0)
+        where = {"workers": [home], "allow_other_workers": True}
+        return self._client.submit(_chunk.moved, chunk, key=key, **where)
 
     def _holders(self) -> tuple[list[set[str]], dict[str, int]]:
         """Return the workers that have each chunk, once all are there, and all workers."""
         while True:
-            with suppress(distributed.TimeoutError, distributed.CancelledError):
-                distributed.wait(self._chunks, timeout=_SLICE)
+            self._done(self._chunks)
             for chunk in self._chunks:
                 self._check(chunk)
             present, known = self._present(), self._client.who_has(self._chunks)
@@ -211,8 +228,6 @@ class Cluster:
 
     def _check(self, chunk: Any) -> None:
         """Raise what loading a chunk raised."""
-        if chunk.status == "cancelled":
-            raise self._cancelled()
         if chunk.status == "error":
             error = chunk.exception()
             raise _killed(error) if isinstance(error, distributed.KilledWorker) else error

@@ -134,7 +134,7 @@ def loaded(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -> Ch
     """Check the rows of one partition, and drop those of weight zero."""
     inputs = numbers(X, "X", number, names)
     targets = numbers(y, "y", number)
-    targets = targets.reshape(len(targets), -1)
+    targets = targets[:, None] if targets.ndim == 1 else targets
     weights = None if weight is None else numbers(weight, "sample_weight", number)
     for values, name in ((targets, "y"), (weights, "sample_weight")):
         if values is not None and len(values) != len(inputs):
