@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,21 +18,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("distributed", reason="needs polyadic[dask]")
 
-import dask  # noqa: E402
-from dask.distributed import Client, LocalCluster  # noqa: E402
+import dask
+from dask.distributed import Client, LocalCluster
 
-from polyadic import cpd  # noqa: E402
-from polyadic.compute import Compute  # noqa: E402
-from polyadic.data import View  # noqa: E402
-from polyadic.engines.compiled import CompiledEngine  # noqa: E402
-from polyadic.features import TensorLayout  # noqa: E402
-from polyadic.samples.dask import _chunk, dask_data  # noqa: E402
-from polyadic.samples.dask._chunk import Chunk, Rows, Setup, Stale, Step  # noqa: E402
-from polyadic.samples.dask._cluster import ClusterError, spread  # noqa: E402
-from polyadic.scaling import InputScaling, TargetScaling  # noqa: E402
-from tests.samples.rows import MAPS, collections, model, problem  # noqa: E402
+from polyadic import cpd
+from polyadic.compute import Compute
+from polyadic.data import View
+from polyadic.engines.compiled import CompiledEngine
+from polyadic.features import TensorLayout
+from polyadic.samples.dask import _chunk, dask_data
+from polyadic.samples.dask._chunk import Chunk, Rows, Setup, Stale, Step
+from polyadic.samples.dask._cluster import ClusterError, spread
+from polyadic.scaling import InputScaling, TargetScaling
+from tests.samples.rows import MAPS, collections, model, problem
 
-LONG = {"max_iter": 12, "tol": 0.0, "random_state": 1}
+LONG = {"max_iter": 6, "tol": 0.0, "random_state": 1}
 
 
 @contextmanager
@@ -46,18 +47,27 @@ def fresh_cluster(n_workers=2, **options):
         yield client
 
 
+def two_workers(client, killed):
+    """Wait until two workers are there again; return their process ids."""
+    while True:
+        client.wait_for_workers(2, timeout=60)
+        pids = [pid for pid in client.run(os.getpid, on_error="return").values() if pid != killed]
+        if len(pids) == 2 and all(isinstance(pid, int) for pid in pids):
+            return pids
+        time.sleep(0.05)
+
+
 def test_a_worker_killed_at_any_moment_does_not_change_the_result():
     X, Y, weight = problem()
     expected = model(**LONG).fit(X, Y[:, 0], weight)
-    rng, kills = np.random.RandomState(int(time.time())), 0
+    rng, kills, killed = np.random.RandomState(int(time.time())), 0, -1
     with fresh_cluster() as client:
         began = time.monotonic()
         model(**LONG).fit(*collections(X, Y[:, 0], weight))
         duration = time.monotonic() - began
         for _ in range(10):
-            client.wait_for_workers(2, timeout=60)
-            pid = int(rng.choice(list(client.run(os.getpid).values())))
-            timer = threading.Timer(rng.uniform(0, duration), os.kill, (pid, signal.SIGKILL))
+            killed = int(rng.choice(two_workers(client, killed)))
+            timer = threading.Timer(rng.uniform(0, duration), os.kill, (killed, signal.SIGKILL))
             timer.start()
             fitted = model(**LONG).fit(*collections(X, Y[:, 0], weight))
             kills += timer.finished.is_set()
@@ -68,33 +78,35 @@ def test_a_worker_killed_at_any_moment_does_not_change_the_result():
 
 
 @contextmanager
-def worker_process(address):
-    """Run a worker that nobody starts again."""
-    options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", address, *options],
+def process(command, *options):
+    """Run a command of Dask in a process that nobody starts again."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", f"distributed.cli.{command}", "--no-dashboard", *options],
         stderr=subprocess.DEVNULL,
     )
     try:
-        yield process
+        yield started
     finally:
-        process.kill()
-        process.wait()
+        started.kill()
+        started.wait()
+
+
+def worker_process(address):
+    return process("dask_worker", address, "--no-nanny", "--nthreads", "1")
 
 
 def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tmp_path):
     X, Y, weight = problem()
-    path, arrays = tmp_path / "fit", collections(X, Y, weight)
-    options = {**LONG, "max_iter": 40}
+    path, arrays = tmp_path / "fit", collections(X, Y[:, 0], weight)
+    options = {**LONG, "max_iter": 15}
     with fresh_cluster(0) as client:
         address = client.scheduler_info()["address"]
         with worker_process(address) as one, worker_process(address) as other:
             client.wait_for_workers(2, timeout=60)
 
             def kill_all():
-                while not path.exists():
-                    time.sleep(0.01)
-                time.sleep(0.3)
+                while not path.exists() or path.stat().st_size < 2000:
+                    time.sleep(0.01)  # until a model is in it
                 one.kill(), other.kill()
 
             killer = threading.Thread(target=kill_all)
@@ -106,8 +118,8 @@ def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tm
             ):
                 interrupted.fit(*arrays)
             killer.join()
-    assert 1 <= interrupted.n_iter_ < 40
-    assert interrupted.predict(X).shape == Y.shape
+    assert 1 <= interrupted.n_iter_ < 15
+    assert interrupted.predict(X).shape == (len(X),)
     assert path.exists()
     with fresh_cluster() as client:
         resumed = model(checkpoint=path, **options).fit(*arrays)
@@ -127,13 +139,25 @@ def test_a_cluster_that_never_had_workers_is_an_error_soon():
         model().fit(*collections(*problem()))
 
 
-def test_a_lost_scheduler_is_an_error_in_words():
+def test_a_lost_scheduler_is_an_error_soon():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     X, Y, weight = problem()
-    with fresh_cluster(1, processes=False) as client:
-        data = dask_data(*collections(X, Y, weight), list("abc"), True)
-        client.close()
-        with pytest.raises(ClusterError, match="Fit again|fit again"):
-            data.content()
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "15s"}),
+        process("dask_scheduler", "--host", address) as scheduler,
+        worker_process(address),
+        Client(address, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        arrays = collections(X, Y, weight)
+        model().fit(*arrays)
+        timer = threading.Timer(0.5, scheduler.kill)
+        timer.start()
+        with pytest.raises(ClusterError, match=r"[Ff]it again"):
+            model(max_iter=1000, tol=0.0).fit(*arrays)
 
 
 def _ends_its_worker(block):
@@ -245,10 +269,12 @@ def test_state_that_is_not_in_use_any_more_is_let_go(chunk):
 def test_an_exception_in_the_middle_of_a_step_leaves_no_wrong_state(chunk, monkeypatch):
     _, cores = _layout()
     chunk.sums(_step(1, 0, whole=cores))
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(CompiledEngine, "commit", lambda *_: 1 // 0)
-        chunk.sums(_step(2, 1, changes=[(0, cores[0])]))
-    assert isinstance(chunk.sums(_step(2, 1, changes=[(0, cores[0])])), Stale)
+    step = _step(2, 1, changes=[(0, cores[0])])
+    monkeypatch.setattr(CompiledEngine, "commit", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        chunk.sums(step)
+    monkeypatch.undo()
+    assert isinstance(chunk.sums(step), Stale)
 
 
 def test_answers_add_up_but_stale_ones_spoil_the_sum():

@@ -28,6 +28,16 @@ NO_WORKERS_TIMEOUT = "60s"
 # Seconds after which the driver looks whether the workers it waits for are still there.
 _SLICE = 0.5
 
+_RESUME = "With checkpoint=… the same call goes on from the last epoch."
+_UNREACHABLE = (
+    "The scheduler of the Dask cluster does not answer any more. Connect a new Client, and fit "
+    f"again. {_RESUME}"
+)
+_CANCELLED = (
+    "The tasks of this fit were cancelled: the cluster was restarted or closed, or data that was "
+    f"scattered to it was lost. Fit again. {_RESUME}"
+)
+
 
 class ClusterError(RuntimeError):
     """The cluster cannot go on with a fit."""
@@ -101,6 +111,8 @@ class Cluster:
         that neither timing nor the place of a chunk changes the last digit.
         """
         while True:
+            if self._client.status == "closed":
+                raise ClusterError(_CANCELLED)
             homes, chunks = self._homes, self._chunks
             futures = asked = self._ask(homes, chunks, name, task, arguments)
             try:
@@ -147,21 +159,24 @@ class Cluster:
 
     def _answer(self, future: Any, homes: set[str]) -> tuple[Any] | None:
         """Wait for an answer; return None where a home was lost on the way."""
+        limit = _SLICE
         while True:
-            if not self._done([future]):
-                present = self._present()
-                if present and not present.keys() >= homes:
-                    return None
-                continue
-            try:
-                return (future.result(timeout=self._patience),)
-            except distributed.TimeoutError:
-                if future.status == "error":
-                    raise  # of the task itself
-            except distributed.KilledWorker as error:
-                raise _killed(error) from error
-            except distributed.CancelledError as error:
-                raise self._cancelled() from error
+            if self._done([future]):
+                try:
+                    return (future.result(timeout=limit),)
+                except distributed.KilledWorker as error:
+                    raise _killed(error) from error
+                except distributed.CancelledError as error:
+                    raise ClusterError(_CANCELLED) from error
+                except OSError as error:
+                    if future.status == "error":
+                        raise  # of the task itself
+                    if not isinstance(error, distributed.TimeoutError):
+                        raise ClusterError(_UNREACHABLE) from error
+                    limit *= 2  # a large answer takes its time
+            present = self._present()
+            if present and not present.keys() >= homes:
+                return None
 
     def _done(self, futures: list[Any]) -> bool:
         """Wait for a moment; return whether there is nothing left to wait for."""
@@ -171,18 +186,12 @@ class Cluster:
         except distributed.TimeoutError:
             return False
         except distributed.CancelledError as error:
-            raise self._cancelled() from error
+            raise ClusterError(_CANCELLED) from error
         return True
 
     def _present(self) -> dict[str, int]:
         """Return the workers and their threads; raise when there were none for too long."""
-        try:
-            threads = dict(self._client.nthreads())
-        except (OSError, RuntimeError, distributed.CancelledError) as error:
-            raise ClusterError(
-                "The scheduler of the Dask cluster does not answer any more. Connect a new Client "
-                f"and fit again. {_RESUME}"
-            ) from error
+        threads = dict(self._told(self._client.nthreads))
         self._most = max(self._most, len(threads))
         if threads:
             self._seen = time.monotonic()
@@ -193,6 +202,13 @@ class Cluster:
                 f"workers, and fit again. {_RESUME}"
             )
         return threads
+
+    def _told(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what the scheduler answers."""
+        try:
+            return question(*arguments)
+        except (OSError, RuntimeError, distributed.CancelledError) as error:
+            raise ClusterError(_UNREACHABLE) from error
 
     def _place(self) -> None:
         """Give every chunk a home: a worker that has it, unless that has too many."""
@@ -220,7 +236,7 @@ class Cluster:
             self._done(self._chunks)
             for chunk in self._chunks:
                 self._check(chunk)
-            present, known = self._present(), self._client.who_has(self._chunks)
+            present, known = self._present(), self._told(self._client.who_has, self._chunks)
             holders = [present.keys() & known.get(chunk.key, ()) for chunk in self._chunks]
             if all(holders):
                 return holders, present
@@ -231,15 +247,6 @@ class Cluster:
         if chunk.status == "error":
             error = chunk.exception()
             raise _killed(error) if isinstance(error, distributed.KilledWorker) else error
-
-    def _cancelled(self) -> ClusterError:
-        return ClusterError(
-            "The tasks of this fit were cancelled: the cluster was restarted or closed, or data "
-            f"that was scattered to it was lost. Fit again. {_RESUME}"
-        )
-
-
-_RESUME = "With checkpoint=… the same call goes on from the last epoch."
 
 
 def _killed(error: Any) -> ClusterError:
