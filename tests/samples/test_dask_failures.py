@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
@@ -48,36 +48,6 @@ def fresh_cluster(n_workers=2, **options):
         yield client
 
 
-def two_workers(client, killed):
-    """Wait until two workers are there again; return their process ids."""
-    while True:
-        client.wait_for_workers(2, timeout=60)
-        pids = [pid for pid in client.run(os.getpid, on_error="return").values() if pid != killed]
-        if len(pids) == 2 and all(isinstance(pid, int) for pid in pids):
-            return pids
-        time.sleep(0.05)
-
-
-def test_a_worker_killed_at_any_moment_does_not_change_the_result():
-    X, Y, weight = problem()
-    expected = model(**LONG).fit(X, Y[:, 0], weight)
-    rng, kills, killed = np.random.RandomState(int(time.time())), 0, -1
-    with fresh_cluster() as client:
-        began = time.monotonic()
-        model(**LONG).fit(*collections(X, Y[:, 0], weight))
-        duration = time.monotonic() - began
-        for _ in range(10):
-            killed = int(rng.choice(two_workers(client, killed)))
-            timer = threading.Timer(rng.uniform(0, duration), os.kill, (killed, signal.SIGKILL))
-            timer.start()
-            fitted = model(**LONG).fit(*collections(X, Y[:, 0], weight))
-            kills += timer.finished.is_set()
-            timer.join()
-            assert_allclose(fitted.predict(X), expected.predict(X), rtol=0, atol=1e-8)
-            assert_allclose(fitted.loss_curve_, expected.loss_curve_, rtol=1e-8)
-    assert kills >= 5  # of workers that were at work
-
-
 @contextmanager
 def process(command, *options):
     """Run a command of Dask in a process that nobody starts again."""
@@ -94,6 +64,55 @@ def process(command, *options):
 
 def worker_process(address):
     return process("dask_worker", address, "--no-nanny", "--nthreads", "1")
+
+
+class Killer:
+    """Counts what a client asks of its workers; kills one of them soon after the n-th time."""
+
+    def __init__(self, client, monkeypatch):
+        self.count, self.moment, self.action = 0, None, None
+        for name in ("compute", "map"):
+            monkeypatch.setattr(client, name, self._counting(getattr(client, name)))
+
+    def at(self, moment, action):
+        self.count, self.moment, self.action = 0, moment, action
+
+    def _counting(self, method):
+        def counting(*arguments, **options):
+            if self.count == self.moment:
+                self.action()
+            self.count += 1
+            return method(*arguments, **options)
+
+        return counting
+
+
+def test_a_worker_killed_at_any_moment_does_not_change_the_result(monkeypatch):
+    X, Y, weight = problem()
+    arrays = collections(X, Y[:, 0], weight)
+    expected = model(**LONG).fit(X, Y[:, 0], weight)
+    rng = np.random.RandomState(int(time.time()))
+    with fresh_cluster(0) as client, ExitStack() as stack:
+        address = client.scheduler_info()["address"]
+        workers = [stack.enter_context(worker_process(address)) for _ in range(2)]
+        client.wait_for_workers(2, timeout=60)
+        killer = Killer(client, monkeypatch)
+        model(**LONG).fit(*arrays)
+
+        def strike(process):
+            process.kill()
+            workers.append(stack.enter_context(worker_process(address)))  # as a supervisor does
+
+        for moment in rng.randint(killer.count, size=10):
+            client.wait_for_workers(2, timeout=60)
+            killed = workers.pop(rng.randint(2))
+            timer = threading.Timer(rng.uniform(0, 0.05), strike, (killed,))
+            killer.at(moment, timer.start)
+            fitted = model(**LONG).fit(*arrays)
+            assert_allclose(fitted.predict(X), expected.predict(X), rtol=0, atol=1e-8)
+            assert_allclose(fitted.loss_curve_, expected.loss_curve_, rtol=1e-8)
+            timer.join()
+            assert killed.wait(timeout=10) == -signal.SIGKILL
 
 
 def when_a_model_is_kept(path, action):
