@@ -83,7 +83,7 @@ def measure(shape: Shape) -> dict[str, Any]:
 
 def _parts(samples: Any, layout: TensorLayout, shape: Shape) -> dict[str, float]:
     """Time assembly and Gram of every step by themselves, on one thread."""
-    from polyadic.engines._chunk import sums
+    from polyadic.engines._gram import sums
 
     weights = np.ones(shape.P, dtype=shape.dtype)
     maps = np.arange(shape.P)

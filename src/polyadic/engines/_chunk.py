@@ -21,12 +21,9 @@ from numpy.typing import NDArray
 
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
+from polyadic.engines._gram import sums
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
-
-# Most columns of M summed in single precision before they are added in double.
-_SINGLE_BLOCK = 1024
-
 
 _threads = threading.local()
 
@@ -90,8 +87,9 @@ class Chunk(ABC):
     ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
         """Return M of one core, and the samples, if any, for which a division was unsafe.
 
-        M is in the scratch memory of the thread, good until the next call.  Map p has a
-        product that lacks core `lacks[p]`; where that is another one, it is exchanged.
+        M is in the scratch memory of the thread, good until the next call; it may have
+        columns of zeros at its end.  Map p has a product that lacks core `lacks[p]`; where
+        that is another one, it is exchanged.
         """
 
     @abstractmethod
@@ -135,8 +133,8 @@ class Chunk(ABC):
 
     def block(self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]) -> NDArray[Any]:
         """Return M of one core, from products brought up to date."""
-        stale = maps[self.lacks[maps] < 0]
-        if len(stale):
+        if self.lacks.min() < 0:
+            stale = maps[self.lacks[maps] < 0]
             self.make(stale, core)
             self.lacks[stale] = core
         M, unsafe = self.assemble(core, weights, maps)
@@ -144,7 +142,7 @@ class Chunk(ABC):
         if unsafe is not None:
             M = M.copy()
             exact = self.take(unsafe)
-            M[:, unsafe] = exact.block(core, weights, maps)
+            M[:, unsafe] = exact.block(core, weights, maps)[:, : len(unsafe)]
             self.put(unsafe, maps, exact)
         return M
 
@@ -153,8 +151,7 @@ class Chunk(ABC):
         M = self.block(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
         if not self.keep:
             self.forget()
-        G = sums(M)
-        return NormalEquations(G[:-1, :-1], G[:-1, -1], float(G[-1, -1]), self.weight)
+        return NormalEquations(*sums(M), self.weight)
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums of the responses."""
@@ -162,14 +159,3 @@ class Chunk(ABC):
             self.start()
         assert self.responses is not None
         return NormalEquations.of(self.responses.T, self.rows.y, self.rows.weight)
-
-
-def sums(M: NDArray[Any]) -> NDArray[np.float64]:
-    """Return M Mᵀ summed in double precision."""
-    if M.dtype == np.float64:
-        return np.asarray(M @ M.T)
-    total = np.zeros((len(M), len(M)))
-    n_parts = -(-M.shape[1] // _SINGLE_BLOCK)
-    for part in np.array_split(M, n_parts, axis=1):
-        total += part @ part.T
-    return total

@@ -23,17 +23,11 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from polyadic._jit import inline, jit
+
 BLOCK = 64
 # Rows of Z, of 2·BLOCK numbers, that are asked of memory before they are needed.
 _AHEAD = 4
-
-# reassoc and contract allow vectors and fused multiply-adds; NaN and infinity stay honest.
-_FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)
-# What kernels call becomes part of them.  As functions of their own they would be resolved to
-# one piece of code in the process that compiles and to another where kernels come from the
-# cache, and the last digits of a fit would depend on which it is.
-inline = numba.njit(forceinline=True, error_model="numpy", fastmath=_FASTMATH)
 
 # Unsigned indices spare the test for negative ones, which would stop vectorisation.
 _u = np.uintp
@@ -236,11 +230,16 @@ def assemble(
 
 @inline
 def store(row: Any, A: Any, part: int, root: Any, first: int) -> None:
-    """Write one part of A, weighted, to one block of a row of M."""
+    """Write one part of A, weighted, to one block of a row of M.
+
+    What has no weight, such as the end of the last block, is zero even if A is not finite.
+    """
     m0, a0 = _u(first), _u(part * BLOCK)
+    zero = row.dtype.type(0)
     for k in range(BLOCK):
         i = _u(k)
-        row[m0 + i] = A[a0 + i] * root[m0 + i]
+        weighted = A[a0 + i] * root[m0 + i]
+        row[m0 + i] = weighted if root[m0 + i] > zero else zero
 
 
 @inline

@@ -82,7 +82,6 @@ class PolarChunk(Chunk):
         self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
     ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
         """Return M of one core, and the samples, if any, for which a division was unsafe."""
-        n = len(self.rows)
         M = scratch((4 * self.W.shape[2] + 1, self.padded), self.dtype)
         M[-1] = self.y
         n_flagged = _kernels.assemble(
@@ -90,10 +89,10 @@ class PolarChunk(Chunk):
             self.where, self.W, self.polar, core, self.unsafe,
         )  # fmt: skip
         if not n_flagged:
-            return M[:, :n], None
-        unsafe = np.flatnonzero(self.flags[:n])
+            return M, None
+        unsafe = np.flatnonzero(self.flags[: len(self.rows)])
         self.flags[:] = False
-        return M[:, :n], unsafe
+        return M, unsafe
 
     def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
