@@ -1,4 +1,4 @@
-"""What every chunk of the compiled engine has: bookkeeping, the Gram, the second way.
+"""What every chunk of the compiled engine has: the bookkeeping of its products.
 
 The state of a chunk is Z, for every map the product of the factors of all cores but one.
 A step brings Z on from the core solved last to the next one, multiplying by one factor
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
-from polyadic.engines._gram import sums
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
 
@@ -74,35 +73,22 @@ class Chunk(ABC):
         """Take one core anew."""
 
     @abstractmethod
-    def make(self, maps: NDArray[np.intp], without: int) -> None:
-        """Make the product of all cores but one for some maps, and nothing of it by division."""
-
-    @abstractmethod
     def respond(self) -> NDArray[Any]:
         """Return the P × n real responses of every map; the products then lack core 0."""
 
     @abstractmethod
-    def assemble(
+    def core_sums(
         self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
-        """Return M of one core, and the samples, if any, for which a division was unsafe.
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return Gram matrix, moment and yᵀy of one core.
 
-        M is in the scratch memory of the thread, good until the next call; it may have
-        columns of zeros at its end.  Map p has a product that lacks core `lacks[p]`; where
-        that is another one, it is exchanged.
+        The products of `maps` are brought to lack this core, by exchange where `lacks` says
+        that they lack another one; `lacks` is brought up to date.
         """
 
     @abstractmethod
     def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
-
-    @abstractmethod
-    def take(self, index: NDArray[np.intp]) -> Chunk:
-        """Return a chunk of some of the rows, with no state."""
-
-    @abstractmethod
-    def put(self, index: NDArray[np.intp], maps: NDArray[np.intp], other: Any) -> None:
-        """Overwrite the products of some rows by those of a chunk that `take` returned."""
 
     @abstractmethod
     def release(self) -> None:
@@ -131,27 +117,12 @@ class Chunk(ABC):
         self.lacks[self.lacks != core] = -1
         self.responses = None
 
-    def block(self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]) -> NDArray[Any]:
-        """Return M of one core, from products brought up to date."""
-        if self.lacks.min() < 0:
-            stale = maps[self.lacks[maps] < 0]
-            self.make(stale, core)
-            self.lacks[stale] = core
-        M, unsafe = self.assemble(core, weights, maps)
-        self.lacks[maps] = core
-        if unsafe is not None:
-            M = M.copy()
-            exact = self.take(unsafe)
-            M[:, unsafe] = exact.block(core, weights, maps)[:, : len(unsafe)]
-            self.put(unsafe, maps, exact)
-        return M
-
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums of one core step."""
-        M = self.block(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
+        sums = self.core_sums(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
         if not self.keep:
             self.forget()
-        return NormalEquations(*sums(M), self.weight)
+        return NormalEquations(*sums, self.weight)
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums of the responses."""

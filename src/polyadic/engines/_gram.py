@@ -16,7 +16,7 @@ from polyadic._jit import inline, jit
 
 # Columns summed at a time: eight rows of them stay in the first-level cache, and no more
 # are added in single precision before the sum goes on in double.
-_COLUMNS = {np.dtype(np.float64): 256, np.dtype(np.float32): 1024}
+COLUMNS = {np.dtype(np.float64): 256, np.dtype(np.float32): 1024}
 
 _u = np.uintp
 
@@ -24,30 +24,41 @@ _u = np.uintp
 def sums(M: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Return B Bᵀ, B y and yᵀy, in double precision, where the last row of M is y."""
     n = len(M) - 1
-    total = np.zeros((n + 1, n + 1))
     gram, moment = np.empty((n, n)), np.empty(n)
-    _sums(M, _COLUMNS[M.dtype], total, gram, moment)
-    return gram, moment, float(total[n, n])
+    return gram, moment, _sums(M, COLUMNS[M.dtype], gram, moment)
 
 
 @jit
-def _sums(M: Any, columns: int, total: Any, gram: Any, moment: Any) -> None:
-    """Add up M Mᵀ below the diagonal, in `total`, and take it apart."""
-    even = len(M) // 4 * 4
+def _sums(M: Any, columns: int, gram: Any, moment: Any) -> float:
+    total = np.zeros((len(M), len(M)))
     for first in range(0, M.shape[1], columns):
-        count = min(columns, M.shape[1] - first)
-        for i in range(0, even, 4):
-            for j in range(0, i + 4, 4):
-                _add_tile(M, total, i, j, first, count)
-        for i in range(even, len(M)):
-            for j in range(0, even, 4):
-                _add_strip(M, total, i, j, first, count)
-            for j in range(even, i + 1):
-                _add_product(M, total, i, j, first, count)
-    for i in range(len(gram)):
-        moment[i] = total[len(gram), i]
+        add_products(M, first, min(columns, M.shape[1] - first), total)
+    return split_sums(total, gram, moment)
+
+
+@inline
+def add_products(M: Any, first: int, count: int, total: Any) -> None:
+    """Add M Mᵀ over some columns to `total`, below the diagonal."""
+    even = len(M) // 4 * 4
+    for i in range(0, even, 4):
+        for j in range(0, i + 4, 4):
+            _add_tile(M, total, i, j, first, count)
+    for i in range(even, len(M)):
+        for j in range(0, even, 4):
+            _add_strip(M, total, i, j, first, count)
+        for j in range(even, i + 1):
+            _add_product(M, total, i, j, first, count)
+
+
+@inline
+def split_sums(total: Any, gram: Any, moment: Any) -> Any:
+    """Write Gram matrix and moment, both triangles; return yᵀy."""
+    n = len(moment)
+    for i in range(n):
+        moment[i] = total[n, i]
         for j in range(i + 1):
             gram[i, j] = gram[j, i] = total[i, j]
+    return total[n, n]
 
 
 @inline
