@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import numba
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # reassoc and contract allow vectors and fused multiply-adds; NaN and infinity stay honest.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-jit: Callable[[F], F] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)
+jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FASTMATH)
 # What kernels call becomes part of them.  As functions of their own they would be resolved to
 # one piece of code in the process that compiles and to another where kernels come from the
 # cache, and the last digits of a fit would depend on which it is.
-inline: Callable[[F], F] = numba.njit(forceinline=True, error_model="numpy", fastmath=_FASTMATH)
+inline = numba.njit(forceinline=True, error_model="numpy", fastmath=_FASTMATH)

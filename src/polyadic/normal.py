@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +104,7 @@ def solve_core(
     """
     from polyadic import _solve  # numba is loaded when it is needed
 
-    solve = _solve.solve_real
+    solve: Callable[..., Any] = _solve.solve_real
     if np.iscomplexobj(current):
         solve = _solve.solve_real_part if objective == "real" else _solve.solve_complex
     sums = (equations.gram, equations.moment, others, current)

@@ -34,7 +34,7 @@ _u = np.uintp
 def core_sums(
     gram: Any, moment: Any, M: Any, Z: Any, maps: Any, lacks: Any, weights: Any, x: Any, y: Any,
     root: Any, where: Any, W: Any, polar: Any, core: int, tolerance: Any,
-) -> float:  # fmt: skip
+) -> Any:  # fmt: skip
     """Write Gram matrix and moment of one core step over one chunk; return yᵀy.
 
     Map p has a product that lacks core `lacks[p]`, −1 where there is none; afterwards all

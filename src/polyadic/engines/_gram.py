@@ -29,7 +29,7 @@ def sums(M: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], flo
 
 
 @jit
-def _sums(M: Any, columns: int, gram: Any, moment: Any) -> float:
+def _sums(M: Any, columns: int, gram: Any, moment: Any) -> Any:
     total = np.zeros((len(M), len(M)))
     for first in range(0, M.shape[1], columns):
         add_products(M, first, min(columns, M.shape[1] - first), total)
