@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from polyadic._jit import inline, jit
 from polyadic.engines._gram import add_products, split_sums
-from polyadic.engines._kernels import BLOCK, block_product, fill, modulus_of
+from polyadic.engines._kernels import BLOCK, block_product, fill, is_next_bit, modulus_of, square
 
 # Rows of Z, of 2·BLOCK numbers, that are asked of memory before they are needed.
 _AHEAD = 4
@@ -79,23 +79,10 @@ def fill_factors(
         before = now[j]
         if before != core:
             fill(x, first, where[before], polar[p], E, previous)
-        if before != core and (
-            where[before, 0] == where[core, 0] and where[before, 1] + 1 == where[core, 1]
-        ):
+        if before != core and is_next_bit(where[before], where[core]):
             square(E, previous, current)
         else:
             fill(x, first, where[core], polar[p], E, current)
-
-
-@inline
-def square(E: Any, previous: int, current: int) -> None:
-    """Square e of one block: the next bit of the same input."""
-    e0, s0 = _u(previous), _u(current)
-    for k in range(BLOCK):
-        i = _u(k)
-        er, ei = E[e0 + i], E[e0 + _u(BLOCK) + i]
-        E[s0 + i] = (er - ei) * (er + ei)
-        E[s0 + _u(BLOCK) + i] = 2 * er * ei
 
 
 @inline

@@ -61,6 +61,26 @@ def fill(x: Any, first: int, where: Any, polar: Any, out: Any, at: int) -> None:
 
 
 @inline
+def is_next_bit(earlier: Any, later: Any) -> bool:
+    """Whether e of one core is the square of that of another.
+
+    Every fourth bit is computed as such: squaring doubles the rounding.
+    """
+    return later[0] == earlier[0] and later[1] == earlier[1] + 1 and later[1] % 4 != 0
+
+
+@inline
+def square(E: Any, earlier: int, later: int) -> None:
+    """Write the squares of one block of E, which may take the place of their roots."""
+    e0, s0 = _u(earlier), _u(later)
+    for k in range(BLOCK):
+        i = _u(k)
+        er, ei = E[e0 + i], E[e0 + _u(BLOCK) + i]
+        E[s0 + i] = (er - ei) * (er + ei)
+        E[s0 + _u(BLOCK) + i] = 2 * er * ei
+
+
+@inline
 def block_product(
     Z: Any, at: int, x: Any, first: int, where: Any, W: Any, polar: Any, without: int
 ) -> None:
@@ -74,10 +94,15 @@ def block_product(
         z = _u(at + r * 2 * BLOCK)
         for k in range(2 * BLOCK):
             Z[z + _u(k)] = E[k]
+    filled = -1
     for core in range(len(W)):
         if core == without:
             continue
-        fill(x, first, where[core], polar, E, 0)
+        if filled >= 0 and is_next_bit(where[filled], where[core]):
+            square(E, 0, 0)
+        else:
+            fill(x, first, where[core], polar, E, 0)
+        filled = core
         for r in range(W.shape[2]):
             z = _u(at + r * 2 * BLOCK)
             w0r, w0i = W[core, 0, r, 0], W[core, 0, r, 1]
