@@ -61,7 +61,8 @@ class PolarChunk(Chunk):
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
         """Take one core anew."""
-        self.W[core, :, :, 0], self.W[core, :, :, 1] = value.real, value.imag
+        parts = np.ascontiguousarray(value).view(np.float64)
+        self.W[core] = parts.reshape(self.W[core].shape)
 
     def respond(self) -> NDArray[Any]:
         """Return the P × n real responses of every map; the products then lack core 0."""
