@@ -66,7 +66,8 @@ def is_next_bit(earlier: Any, later: Any) -> bool:
 
     Every fourth bit is computed as such: squaring doubles the rounding.
     """
-    return later[0] == earlier[0] and later[1] == earlier[1] + 1 and later[1] % 4 != 0
+    same = later[0] == earlier[0]
+    return bool(same and later[1] == earlier[1] + 1 and later[1] % 4 != 0)
 
 
 @inline
