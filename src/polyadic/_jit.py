@@ -1,4 +1,8 @@
-"""How the package compiles: one decorator for kernels, one for what kernels call."""
+"""How the package compiles: one decorator for kernels, one for what kernels call.
+
+Numba's cache looks at the file of a kernel alone.  After a change to a function that kernels
+of other files call, remove the cached kernels (``__pycache__/*.nb?``).
+"""
 
 from __future__ import annotations
 

@@ -36,10 +36,12 @@ def powers(x: Any, first: int, rate: float, modulus: float, out: Any, at: int) -
         t = x[_u(first) + _u(i)] * rate
         a = (t - math.floor(t + 0.5)) * (math.pi / 2)
         q = a * a
-        s = 1 - q / 110 * (1 - q / 156 * (1 - q / 210))
-        s = a * (1 - q / 6 * (1 - q / 20 * (1 - q / 42 * (1 - q / 72 * s))))
-        c = 1 - q / 132 * (1 - q / 182 * (1 - q / 240))
-        c = 1 - q / 2 * (1 - q / 12 * (1 - q / 30 * (1 - q / 56 * (1 - q / 90 * c))))
+        s = 1 / 39916800 - q * (1 / 6227020800 - q / 1307674368000)
+        s = 1 / 6 - q * (1 / 120 - q * (1 / 5040 - q * (1 / 362880 - q * s)))
+        s = a - a * q * s
+        c = 1 / 479001600 - q * (1 / 87178291200 - q / 20922789888000)
+        c = 1 / 24 - q * (1 / 720 - q * (1 / 40320 - q * (1 / 3628800 - q * c)))
+        c = 1 - q * (0.5 - q * c)
         s, c = 2 * s * c, (c - s) * (c + s)
         out[_u(at) + _u(i)] = modulus * ((c - s) * (c + s))
         out[_u(at + BLOCK) + _u(i)] = modulus * (2 * s * c)
@@ -78,7 +80,7 @@ def square(E: Any, earlier: int, later: int) -> None:
         i = _u(k)
         er, ei = E[e0 + i], E[e0 + _u(BLOCK) + i]
         E[s0 + i] = (er - ei) * (er + ei)
-        E[s0 + _u(BLOCK) + i] = 2 * er * ei
+        E[s0 + _u(BLOCK) + i] = (er + er) * ei
 
 
 @inline
