@@ -104,7 +104,7 @@ def same_work(name: str, rows: Split, seed: int, threads: int, dtype: str = "flo
     maps = tuple(FourierFeatures(float(period)) for period in setting.periods)
     layout = TensorLayout(maps, (setting.n_basis,) * rows[0].shape[1], True)
     objective = als.Objective(ALPHA, BETA, "l1", False, "complex")
-    with Compute.open(dtype=dtype, n_jobs=threads) as compute:
+    with Compute.open(dtype=dtype, n_jobs=threads, objective="complex") as compute:
         samples = compute.samples(Rows(rows[0], rows[2]), layout)
         model, stopping = start(name, rows, seed), als.Stopping(EPOCHS)
         fit = als.fit([samples], objective, model, stopping, mix_first=True)

@@ -1,7 +1,7 @@
 """The compiled core step: products brought from one core to the next, and their sums.
 
     E   [map][previous, current][re, im][BLOCK]     e of two cores, for one block
-    A   [4][BLOCK]            Re ψ₀z, Re ψ₁z, Im ψ₀z, Im ψ₁z of one rank, summed over maps
+    A   [4][BLOCK]            Re ψ₀z, Im ψ₀z, Re ψ₁z, Im ψ₁z of one rank, summed over maps
     M   [4R + 1][columns]     A of every rank, weighted, and y, of as many samples as caches
                               hold; M Mᵀ gives Gram matrix, moment and yᵀy
 
@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from polyadic._jit import inline, jit
-from polyadic.engines._gram import add_products, split_sums
+from polyadic.engines._gram import add_products
 from polyadic.engines._kernels import BLOCK, block_product, fill, is_next_bit, modulus_of, square
 
 # Rows of Z, of 2·BLOCK numbers, that are asked of memory before they are needed.
@@ -33,14 +33,16 @@ _u = np.uintp
 @jit
 def core_sums(
     gram: Any, moment: Any, M: Any, Z: Any, maps: Any, lacks: Any, weights: Any, x: Any, y: Any,
-    root: Any, where: Any, W: Any, polar: Any, core: int, tolerance: Any,
+    root: Any, where: Any, W: Any, polar: Any, core: int, tolerance: Any, hermitian: bool,
 ) -> Any:  # fmt: skip
     """Write Gram matrix and moment of one core step over one chunk; return yᵀy.
 
     Map p has a product that lacks core `lacks[p]`, −1 where there is none; afterwards all
-    of `maps` lack `core`.
+    of `maps` lack `core`.  `hermitian` says that only AᴴA is wanted of the Gram matrix.
     """
     n_samples, rank = x.shape[1], W.shape[2]
+    # One map: |e| is the same for all samples, and with it the second half follows.
+    short = hermitian and len(maps) == 1
     E = np.empty(len(maps) * 4 * BLOCK, Z.dtype)
     A = np.empty(4 * BLOCK, Z.dtype)
     total = np.zeros((len(M), len(M)))
@@ -63,10 +65,31 @@ def core_sums(
                     now[:] = -1
         for i in range(count):
             M[4 * rank, i] = y[start + i]
-        add_products(M, 0, count, total)
+        add_products(M, 0, count, total, 2 * rank if short else 4 * rank)
     for p in maps:
         lacks[p] = core
-    return split_sums(total, gram, moment)
+    if short:
+        square = modulus_of(polar[maps[0], 1], where[core, 1] + 1)
+        for i in range(2 * rank):
+            for j in range(i + 1):
+                total[2 * rank + i, 2 * rank + j] = square * total[i, j]
+    split_sums(total, gram, moment)
+    return total[4 * rank, 4 * rank]
+
+
+@inline
+def split_sums(total: Any, gram: Any, moment: Any) -> None:
+    """Write Gram matrix and moment, in the order Re ψ₀z, Re ψ₁z, Im ψ₀z, Im ψ₁z."""
+    rank = len(moment) // 4
+    places = (0, 2 * rank, rank, 3 * rank)
+    for a in range(4):
+        for i in range(rank):
+            row, to = a * rank + i, places[a] + i
+            moment[to] = total[4 * rank, row]
+            for b in range(a + 1):
+                for j in range(rank if b < a else i + 1):
+                    at = places[b] + j
+                    gram[to, at] = gram[at, to] = total[row, b * rank + j]
 
 
 @inline
@@ -134,8 +157,8 @@ def accumulate(A: Any, Z: Any, z: int, E: Any, j: int, weight: Any) -> None:
         er, ei = E[e0 + i], E[e0 + _u(BLOCK) + i]
         zr, zi = weight * Z[z0 + i], weight * Z[z0 + _u(BLOCK) + i]
         A[i] += zr
-        A[_u(BLOCK) + i] += er * zr - ei * zi
-        A[_u(2 * BLOCK) + i] += zi
+        A[_u(BLOCK) + i] += zi
+        A[_u(2 * BLOCK) + i] += er * zr - ei * zi
         A[_u(3 * BLOCK) + i] += er * zi + ei * zr
 
 
@@ -181,8 +204,8 @@ def exchange(
         Z[z0 + _u(BLOCK) + i] = zi
         zr, zi = weight * zr, weight * zi
         A[i] += zr
-        A[_u(BLOCK) + i] += er * zr - ei * zi
-        A[_u(2 * BLOCK) + i] += zi
+        A[_u(BLOCK) + i] += zi
+        A[_u(2 * BLOCK) + i] += er * zr - ei * zi
         A[_u(3 * BLOCK) + i] += er * zi + ei * zr
     return bool(unsafe == 0)
 

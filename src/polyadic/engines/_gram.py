@@ -30,35 +30,32 @@ def sums(M: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], flo
 
 @jit
 def _sums(M: Any, columns: int, gram: Any, moment: Any) -> Any:
-    total = np.zeros((len(M), len(M)))
+    n = len(moment)
+    total = np.zeros((n + 1, n + 1))
     for first in range(0, M.shape[1], columns):
-        add_products(M, first, min(columns, M.shape[1] - first), total)
-    return split_sums(total, gram, moment)
+        add_products(M, first, min(columns, M.shape[1] - first), total, n)
+    for i in range(n):
+        moment[i] = total[n, i]
+        for j in range(i + 1):
+            gram[i, j] = gram[j, i] = total[i, j]
+    return total[n, n]
 
 
 @inline
-def add_products(M: Any, first: int, count: int, total: Any) -> None:
-    """Add M Mᵀ over some columns to `total`, below the diagonal."""
+def add_products(M: Any, first: int, count: int, total: Any, most: int) -> None:
+    """Add M Mᵀ over some columns to `total`, below the diagonal.
+
+    Of the last row all products are added, of the others those with the first `most` rows.
+    """
     even = len(M) // 4 * 4
     for i in range(0, even, 4):
-        for j in range(0, i + 4, 4):
+        for j in range(0, min(i + 4, most), 4):
             _add_tile(M, total, i, j, first, count)
     for i in range(even, len(M)):
         for j in range(0, even, 4):
             _add_strip(M, total, i, j, first, count)
         for j in range(even, i + 1):
             _add_product(M, total, i, j, first, count)
-
-
-@inline
-def split_sums(total: Any, gram: Any, moment: Any) -> Any:
-    """Write Gram matrix and moment, both triangles; return yᵀy."""
-    n = len(moment)
-    for i in range(n):
-        moment[i] = total[n, i]
-        for j in range(i + 1):
-            gram[i, j] = gram[j, i] = total[i, j]
-    return total[n, n]
 
 
 @inline

@@ -27,12 +27,22 @@ _UNSAFE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 
 
 class PolarChunk(Chunk):
-    """A chunk whose features the kernels make themselves, from the inputs."""
+    """A chunk whose features the kernels make themselves, from the inputs.
+
+    With `hermitian`, only AᴴA is wanted of the Gram matrix.
+    """
 
     def __init__(
-        self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
+        self,
+        rows: Rows,
+        cores: Cores,
+        layout: TensorLayout,
+        dtype: Any,
+        keep: bool,
+        hermitian: bool,
     ) -> None:
         super().__init__(rows, cores, layout, dtype, keep)
+        self.hermitian = hermitian
         n = len(rows)
         self.padded = -(-n // BLOCK) * BLOCK
         self.polar = np.array([_POLAR[type(m)](m) for m in layout.maps])
@@ -81,7 +91,7 @@ class PolarChunk(Chunk):
         gram, moment = np.empty((size, size)), np.empty(size)
         target = core_sums(
             gram, moment, M, self.Z, maps, self.lacks, weights, self.x, self.y, self.root,
-            self.where, self.W, self.polar, core, self.unsafe,
+            self.where, self.W, self.polar, core, self.unsafe, self.hermitian,
         )  # fmt: skip
         return gram, moment, target
 
