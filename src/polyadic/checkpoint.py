@@ -64,7 +64,7 @@ class Checkpoint:
         self._values: dict[str, Any] = {}
         self._identity = identity
         self._lock = threading.RLock()
-        self._written = self._duration = -float("inf")
+        self._written, self._duration = -float("inf"), 0.0
         self._pending = False
         if self._path is not None and self._path.exists():
             self._values = self._read(self._path, {type(m) for m in feature_maps})

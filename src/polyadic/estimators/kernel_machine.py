@@ -276,10 +276,12 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             return float(known)
 
         tasks = [(feature_map, fold) for feature_map in maps for fold in range(len(folds))]
-        errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(error)(*task) for task in tasks
-        )
-        checkpoint.write()
+        try:
+            errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(error)(*task) for task in tasks
+            )
+        finally:
+            checkpoint.write()
         self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
         # This goes on with the same checkpoint, and removes it.
         return self._fit(X, y, sample_weight, [self.feature_map_])
