@@ -106,13 +106,16 @@ def test_no_step_raises_the_objective(
     slack = 1e-10 * sum(rows.weight @ rows.y**2 for rows in targets)
     history = [value(model)]
 
-    def note(stepped):
-        history.append(value(stepped))
-        assert history[-1] <= history[-2] + slack + value.rounding(stepped) + 1e-10 * history[-2]
+    def note(model):
+        history.append(value(model))
+        rounding = value.rounding(model)
+        assert history[-1] <= history[-2] + slack + rounding + 1e-10 * history[-2]
 
     for _ in range(3):
         als.mixing_sums(samples, model)
-        model, _ = als.sweep(samples, objective, model, on_step=note)
+        model = als.sweep(
+            samples, objective, als.Sweep(model), on_step=lambda state: note(state.model)
+        ).model
         model = replace(model, cores=tuple(cpd.rebalance(cores) for cores in model.cores))
         note(model)
         model = als._mix(als.mixing_sums(samples, model), objective, model)
@@ -145,17 +148,17 @@ def test_maps_of_weight_zero_are_never_evaluated_in_a_sweep(rng):
     samples = samples_of(rows, layout)
     model = replace(start(layout, 2, "l1", rng), weights=np.array([1.0, 0.0]))
     samples.start(model.cores[0])
-    swept, _ = als.sweep([samples], als.Objective(0.1), model)
-    assert np.isfinite(swept.cores[0][0]).all()
+    swept = als.sweep([samples], als.Objective(0.1), als.Sweep(model))
+    assert np.isfinite(swept.model.cores[0][0]).all()
 
 
 class Scripted:
     """Epochs with given criteria, in place of a fit."""
 
     def __init__(self, monkeypatch, losses, validation=None):
-        def epochs(targets, objective, model, *, mix_first):
+        def epochs(targets, objective, model, **start):
             for number, loss in enumerate(losses):
-                yield als.Epoch(number, number, loss, loss)
+                yield als.Epoch(number=number, model=number, loss=loss, error=loss)
 
         monkeypatch.setattr(als, "epochs", epochs)
         if validation is not None:
@@ -170,22 +173,19 @@ class Scripted:
 
 def test_max_iter_counts_epochs(monkeypatch):
     fit = Scripted(monkeypatch, [9, 8, 7, 6, 5, 4, 3]).fit(max_iter=3)
-    assert [epoch.number for epoch in fit.epochs] == [1, 2, 3]
+    assert [epoch.number for epoch in fit.history] == [1, 2, 3]
     assert fit.best.number == 3
-    assert not fit.converged
 
 
 def test_tol_stops_after_patience_epochs_of_small_gain(monkeypatch):
     losses = [100, 50, 49.999, 40, 39.999, 39.998, 1]
     fit = Scripted(monkeypatch, losses).fit(max_iter=6, tol=1e-3, patience=2)
-    assert fit.epochs[-1].number == 5
-    assert fit.converged
+    assert fit.last.number == 5
 
 
 def test_without_tol_a_fit_runs_to_the_end(monkeypatch):
     fit = Scripted(monkeypatch, [5, 5, 5, 5, 5, 5]).fit(tol=0.0)
-    assert fit.epochs[-1].number == 5
-    assert not fit.converged
+    assert fit.last.number == 5
 
 
 def test_the_best_epoch_is_kept_not_the_last(monkeypatch):
@@ -197,13 +197,13 @@ def test_held_out_error_decides_where_there_is_one(monkeypatch):
     losses, held_out = [9, 8, 7, 6, 5, 4], [9, 5, 3, 4, 5, 6]
     fit = Scripted(monkeypatch, losses, held_out).fit(tol=1e-4, patience=2)
     assert fit.best.number == 2
-    assert fit.epochs[-1].number == 4
+    assert fit.last.number == 4
 
 
 def test_held_out_rows_stop_a_fit_even_without_a_tolerance(monkeypatch):
     losses, held_out = [9, 8, 7, 6, 5, 4], [9, 5, 3, 4, 5, 6]
     fit = Scripted(monkeypatch, losses, held_out).fit(tol=0.0, patience=2)
-    assert fit.epochs[-1].number == 4
+    assert fit.last.number == 4
 
 
 def test_all_zero_weights_before_the_first_sweep_do_not_end_the_fit(rng):
@@ -227,5 +227,5 @@ def test_a_fit_goes_on_from_the_start_that_is_ahead(kind, rng):
     }
     ahead = alone[not alone[False][2] < 0.9 * alone[True][2]]
     fit = als.fit(samples, objective, model, als.Stopping(5))
-    assert [epoch.number for epoch in fit.epochs] == [1, 2, 3, 4, 5]
-    assert [epoch.loss for epoch in fit.epochs] == pytest.approx(ahead[1:], rel=1e-9)
+    assert [epoch.number for epoch in fit.history] == [1, 2, 3, 4, 5]
+    assert [epoch.loss for epoch in fit.history] == pytest.approx(ahead[1:], rel=1e-9)

@@ -13,7 +13,8 @@ from polyadic.candidates import Candidate, Space, default_maps
 from polyadic.compute import Compute
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.scaling import InputScaling
-from polyadic.selection import Search, Table, Trial
+from polyadic.selection import Search
+from polyadic.trials import Table, Trial
 from tests.oracle import dense_features, dense_weight
 
 MAP = DampedFourierFeatures(2.0, 0.7)

@@ -11,7 +11,7 @@ sums are added over the targets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import islice
 from operator import add
@@ -25,6 +25,8 @@ from polyadic.cpd import Cores
 from polyadic.mixing import penalty, solve_mixing
 from polyadic.normal import NormalEquations, solve_core
 from polyadic.samples import Samples
+
+OnStep = Callable[["Sweep"], None]
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,14 @@ class Model:
     weights: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """Where a fit stands after one epoch.
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is kept of every epoch.
 
     Parameters
     ----------
     number : int
         1 for the first epoch; 0 before it.
-    model : Model
-        The model at this point.
     loss : float
         The objective on the training rows, divided by the sum of their weights.
     error : float
@@ -67,7 +67,6 @@ class Epoch:
     """
 
     number: int
-    model: Model
     loss: float
     error: float
     jittered: tuple[tuple[int, int], ...] = ()
@@ -79,13 +78,47 @@ class Epoch:
         return self.loss if self.validation_error is None else self.validation_error
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
+class Epoch(Record):
+    """Where a fit stands after one epoch, the model among it."""
+
+    model: Model
+
+    def record(self) -> Record:
+        """Return the epoch without its model."""
+        return Record(**{each.name: getattr(self, each.name) for each in fields(Record)})
+
+
+@dataclass(frozen=True)
 class Fit:
-    """The history of a fit and its best epoch."""
+    """A fit so far: its best epoch, its last one, and what is known of all.
+
+    Together with the rows this is all that the rest of the fit depends on, so a fit can go on
+    from it in another process, to the same last digit.
+    """
 
     best: Epoch
-    epochs: list[Epoch] = field(default_factory=list)
-    converged: bool = False
+    last: Epoch
+    history: tuple[Record, ...]
+    stalled: int = 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep under way: the cores so far, the place of the next one, the singular steps."""
+
+    model: Model
+    target: int = 0
+    core: int = 0
+    jittered: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of the rows, for an epoch before those on all rows."""
+
+    targets: Sequence[Samples]
+    share: float
 
 
 @dataclass(frozen=True)
@@ -107,6 +140,8 @@ def epochs(
     *,
     mix_first: bool = True,
     number: int = 0,
+    under_way: Sweep | None = None,
+    on_step: OnStep | None = None,
 ) -> Iterator[Epoch]:
     """Yield the fit after each epoch, without end; the first one is the start itself.
 
@@ -122,21 +157,31 @@ def epochs(
         Whether a λ step comes before the first sweep, as in the paper's own code.
     number : int
         What the start is counted as.
+    under_way : Sweep, optional
+        Go on inside the sweep after the start.
+    on_step : callable, optional
+        Sees the sweep after each core step, where it can go on from there to the same digit:
+        where the samples' sums depend on the cores alone.
     """
     equations = mixing_sums(targets, model)
     if mix_first:
         mixed = _mix(equations, objective, model)
         # A random tensor may please no map; all-zero weights would end the fit right here.
         model = mixed if mixed.weights.any() else model
-    jittered: list[tuple[int, int]] = []
+    jittered: tuple[tuple[int, int], ...] = ()
     while True:
         error = equations.squared_error(model.weights)
         loss = 0.5 * error + _penalties(objective, model)
         yield Epoch(
-            number, model, loss / equations.weight, error / equations.weight, tuple(jittered)
+            number=number,
+            model=model,
+            loss=loss / equations.weight,
+            error=error / equations.weight,
+            jittered=jittered,
         )
-        model, jittered = sweep(targets, objective, model)
-        model = replace(model, cores=tuple(cpd.rebalance(cores) for cores in model.cores))
+        done = sweep(targets, objective, under_way or Sweep(model), on_step)
+        under_way, jittered = None, done.jittered
+        model = replace(done.model, cores=tuple(map(cpd.rebalance, done.model.cores)))
         equations = mixing_sums(targets, model)
         model = _mix(equations, objective, model)
         number += 1
@@ -145,26 +190,37 @@ def epochs(
 def sweep(
     targets: Sequence[Samples],
     objective: Objective,
-    model: Model,
-    on_step: Callable[[Model], None] | None = None,
-) -> tuple[Model, list[tuple[int, int]]]:
-    """Update every core of every target once; return the model and the singular steps."""
-    jittered = []
-    all_cores = [list(cores) for cores in model.cores]
-    for target, (samples, cores) in enumerate(zip(targets, all_cores, strict=True)):
+    state: Sweep,
+    on_step: OnStep | None = None,
+) -> Sweep:
+    """Update every core of every target once, from where a sweep is to its end."""
+    for target in range(state.target, len(targets)):
+        samples, cores = targets[target], list(state.model.cores[target])
+        if state.core:
+            samples.start(cores)
         after = cpd.later_gram_products(cores)
         before: NDArray[Any] = np.ones_like(after[0])
-        for index, core in enumerate(cores):
-            equations = samples.normal_equations(index, model.weights)
+        for core in cores[: state.core]:
+            before = before * cpd.gram(core)
+        for index in range(state.core, len(cores)):
+            equations = samples.normal_equations(index, state.model.weights)
             others = before * after[index]
-            solution = solve_core(equations, others, core, objective.alpha, objective.kind)
+            solution = solve_core(equations, others, cores[index], objective.alpha, objective.kind)
             samples.commit(index, solution.value)
             cores[index], before = solution.value, before * cpd.gram(solution.value)
-            if solution.jitter:
-                jittered.append((target, index))
-            if on_step is not None:
-                on_step(replace(model, cores=tuple(list(cores) for cores in all_cores)))
-    return replace(model, cores=tuple(all_cores)), jittered
+            state = _stepped(state, target, index, cores, bool(solution.jitter))
+            if on_step is not None and samples.memoryless:
+                on_step(state)
+        state = replace(state, target=target + 1, core=0)
+    return state
+
+
+def _stepped(state: Sweep, target: int, index: int, cores: Cores, jittered: bool) -> Sweep:
+    """Return the sweep after one more core step."""
+    every = list(state.model.cores)
+    every[target] = list(cores)
+    singular = (*state.jittered, (target, index)) if jittered else state.jittered
+    return Sweep(replace(state.model, cores=tuple(every)), target, index + 1, singular)
 
 
 def fit(
@@ -174,41 +230,99 @@ def fit(
     stopping: Stopping,
     *,
     validation: Sequence[Samples] = (),
+    early: Sequence[Share] = (),
     mix_first: bool | None = None,
-    on_epoch: Callable[[Epoch], bool | None] | None = None,
+    so_far: Fit | None = None,
+    under_way: Sweep | None = None,
+    on_epoch: Callable[[Fit], bool | None] | None = None,
+    on_step: OnStep | None = None,
 ) -> Fit:
-    """Run epochs until a stopping rule holds; keep them all, and know the best.
+    """Run epochs until a stopping rule holds; know the best and the last of them.
 
     Where λ is learned it depends on where it starts.  `mix_first` says whether a λ step comes
-    before the first sweep; None tries both.  `on_epoch` sees each epoch as it ends and stops
-    the fit by returning true.
+    before the first sweep; None tries both.  The first epochs may see a share of the rows
+    each, `early`; they count, but none of them is the best.  A fit goes on from `so_far`, and
+    inside the epoch after it from `under_way`.  `on_epoch` sees the fit after each epoch and
+    stops it by returning true.
     """
-    result: Fit | None = None
-    stalled = 0
-    if mix_first is None and len(model.weights) > 1:
-        stream = _from_the_better_start(targets, objective, model)
-    else:
-        stream = epochs(targets, objective, model, mix_first=bool(mix_first))
-    for epoch in stream:
+    steps = _steps(targets, objective, model, early, mix_first, so_far, under_way, on_step)
+    result = so_far
+    if result is not None and _ends(result, stopping, len(early), bool(validation)):
+        return result
+    for epoch in steps:
         if validation:
             epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))
-        if result is None:
-            result = Fit(best=epoch)
-            continue
-        result.epochs.append(epoch)
-        gain = result.best.criterion - epoch.criterion
-        stalled = stalled + 1 if gain <= stopping.tol * abs(result.best.criterion) else 0
-        if epoch.criterion <= result.best.criterion or epoch.number == 1:
-            result.best = epoch
-        if on_epoch is not None and on_epoch(epoch):
-            break
-        if (stopping.tol > 0 or validation) and stalled >= stopping.patience:
-            result.converged = True
-            break
-        if epoch.number >= stopping.max_iter:
+        result = _with(result, epoch, stopping, len(early))
+        stop = on_epoch is not None and on_epoch(result)
+        if stop or _ends(result, stopping, len(early), bool(validation)):
             break
     assert result is not None
     return result
+
+
+def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) -> Fit:
+    """Return the fit with one more epoch."""
+    if result is None:
+        return Fit(epoch, epoch, (epoch.record(),))
+    history = (*result.history, epoch.record())
+    if epoch.number <= n_early + 1:  # the first on all rows
+        return Fit(epoch, epoch, history)
+    least = result.best.criterion
+    stalled = result.stalled + 1 if least - epoch.criterion <= stopping.tol * abs(least) else 0
+    best = epoch if epoch.criterion <= least else result.best
+    return Fit(best, epoch, history, stalled)
+
+
+def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
+    """Whether a stopping rule holds; the epochs on all rows are never left out."""
+    if result.last.number <= n_early:
+        return False
+    stalls = (stopping.tol > 0 or held_out) and result.stalled >= stopping.patience
+    return stalls or result.last.number >= stopping.max_iter
+
+
+def _steps(
+    targets: Sequence[Samples],
+    objective: Objective,
+    model: Model,
+    early: Sequence[Share],
+    mix_first: bool | None,
+    so_far: Fit | None,
+    under_way: Sweep | None,
+    on_step: OnStep | None,
+) -> Iterator[Epoch]:
+    """Yield epochs from the first, or from the one after `so_far`."""
+    number = 0
+    if so_far is None and under_way is None and mix_first is None and len(model.weights) > 1:
+        if not early:
+            yield from _from_the_better_start(targets, objective, model)
+            return
+        mix_first = True
+    if so_far is not None:
+        model, number, mix_first = so_far.last.model, so_far.last.number, False
+    for part in early[number:]:
+        on_share = replace(objective, alpha=objective.alpha * part.share)
+        first = islice(
+            epochs(part.targets, on_share, model, mix_first=bool(mix_first), number=number), 1, 2
+        )
+        for epoch in first:
+            yield epoch
+            model, number, mix_first = epoch.model, epoch.number, False
+    if under_way is not None:
+        mix_first = False  # λ is that of the sweep
+    yield from islice(
+        epochs(
+            targets,
+            objective,
+            model,
+            mix_first=bool(mix_first),
+            number=number,
+            under_way=under_way,
+            on_step=on_step,
+        ),
+        1,
+        None,
+    )
 
 
 def _from_the_better_start(
@@ -220,7 +334,7 @@ def _from_the_better_start(
     where the two are close, the step leads to smaller tensors and better predictions.
     """
     mixed, plain = (
-        list(islice(epochs(targets, objective, model, mix_first=first), 3))
+        list(islice(epochs(targets, objective, model, mix_first=first), 1, 3))
         for first in (True, False)
     )
     ahead = plain if plain[-1].loss < 0.9 * mixed[-1].loss else mixed

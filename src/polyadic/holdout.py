@@ -7,6 +7,8 @@ and no copy of a training row leaks into the held-out part.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,15 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-def row_hash(table: NDArray[Any], seed: int) -> NDArray[np.uint64]:
+# Up to so many rows the number of held-out ones is exact; beyond, chance is as good.
+_EXACT_ROWS = 10_000
+
+
+def row_hash(table: NDArray[Any], seed: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row's values (splitmix64 over the columns)."""
     # Adding zero turns −0.0 into 0.0, which is the same value with other bits.
     bits = np.ascontiguousarray(table, dtype=np.float64).__add__(0.0).view(np.uint64)
-    state = np.full(len(bits), np.uint64(seed), dtype=np.uint64)
+    state = np.full(len(bits), seed, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in bits.T:
             state = (state ^ column) + _GOLDEN
@@ -31,14 +37,63 @@ def row_hash(table: NDArray[Any], seed: int) -> NDArray[np.uint64]:
     return state
 
 
+@dataclass(frozen=True)
+class Part:
+    """The rows whose hash lies in (above, upto], whatever chunk they come in.
+
+    Parameters
+    ----------
+    seed : int
+        Of the hash.
+    above, upto : int
+        Bounds of the hash; by default there are none.
+    """
+
+    seed: int
+    above: int = -1
+    upto: int = 2**64 - 1
+
+    def mask(self, X: NDArray[Any], y: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which of these rows, in their own units, belong to the part."""
+        hashes = row_hash(np.column_stack([X, y]), self.seed)
+        chosen = hashes <= np.uint64(self.upto)
+        if self.above >= 0:
+            chosen &= hashes > np.uint64(self.above)
+        return np.asarray(chosen)
+
+    def share(self, share: float) -> Part:
+        """Return a part of this part, about `share` of its rows; larger ones hold smaller ones."""
+        upto = self.above + int(share * (self.upto - self.above))
+        return Part(self.seed, self.above, min(upto, self.upto))
+
+
+def split(
+    n_rows: int, hashes: Callable[[int], NDArray[np.uint64]], fraction: float, seed: int
+) -> tuple[Part, Part | None]:
+    """Return the rows to train on and those to hold out, or all and None where that cannot be.
+
+    `hashes` gives the hashes of all rows for a seed; it is called only where rows are few.
+    """
+    limit = int(fraction * 2**64)
+    if n_rows <= _EXACT_ROWS:
+        limit = _limit(hashes(seed), fraction)
+    if limit < 0:
+        return Part(seed), None
+    return Part(seed, above=limit), Part(seed, upto=limit)
+
+
 def held_out(X: NDArray[Any], y: NDArray[Any], fraction: float, seed: int) -> NDArray[np.bool_]:
     """Return which rows to hold out: `fraction` of the distinct rows, but never all.
 
     Where there is a single distinct row, none is held out.
     """
     hashes = row_hash(np.column_stack([X, y]), seed)
+    limit = _limit(hashes, fraction)
+    return np.zeros(len(hashes), dtype=bool) if limit < 0 else hashes <= np.uint64(limit)
+
+
+def _limit(hashes: NDArray[np.uint64], fraction: float) -> int:
+    """Return the greatest hash of `fraction` of the distinct rows; −1 where there are none."""
     distinct = np.unique(hashes)
     count = min(int(np.ceil(fraction * len(distinct))), len(distinct) - 1)
-    if count < 1:
-        return np.zeros(len(hashes), dtype=bool)
-    return np.asarray(hashes <= distinct[count - 1])
+    return int(distinct[count - 1]) if count >= 1 else -1

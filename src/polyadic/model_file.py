@@ -1,26 +1,19 @@
 """Model files: a fitted estimator in one file, without pickle.
 
-    8 bytes         header length
-    header          JSON: where each array lies, and the metadata
-                      format   "polyadic"
-                      version  of this layout
-                      sha256   of the whole file, with 64 zeros in this place
-                      model    JSON: class, parameters, fitted attributes, notes
-    arrays          the bytes of the numbers, bit for bit
+    class, parameters, fitted attributes, notes
 
-This is a safetensors file, so that any safetensors reader can look inside.  Loading builds
+They are written as JSON and arrays in a checksummed file, see `container`.  Loading builds
 objects of polyadic's own classes and of those the caller names, and runs nothing else.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from polyadic.container import Container
 from polyadic.estimators import (
     FeatureLearningRegressor,
     KernelMachineRegressor,
@@ -32,8 +25,7 @@ from polyadic.model_values import Decoder, Encoder, ModelFileError
 
 __all__ = ["ModelFileError", "load", "load_with_notes", "save"]
 
-VERSION = 1
-_NO_CHECKSUM = "0" * 64
+MODEL = Container("polyadic", "model file", version=1, remedy="Save it again.")
 _ESTIMATORS = {
     cls.__name__: cls
     for cls in (FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV)
@@ -110,7 +102,7 @@ def load_with_notes(
     """Return the estimator of a file and the notes that were saved beside it."""
     content = Path(path).read_bytes()
     try:
-        description, arrays = _unpacked(content)
+        description, arrays = MODEL.unpack(content)
         return _restored(description, Decoder(arrays, feature_maps))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
@@ -123,8 +115,6 @@ def load_with_notes(
 
 def _packed(model: Any, notes: dict[str, Any]) -> bytes:
     """Return the bytes of a model file."""
-    from safetensors.numpy import save as pack
-
     encoder = Encoder()
     parameters = model.get_params(deep=False)
     description = {
@@ -135,25 +125,7 @@ def _packed(model: Any, notes: dict[str, Any]) -> bytes:
         },
         "notes": encoder.encode(notes, "notes"),
     }
-    metadata = {
-        "format": "polyadic",
-        "version": str(VERSION),
-        "sha256": _NO_CHECKSUM,
-        "model": json.dumps(description, ensure_ascii=False),
-    }
-    content = _with_sorted_header(bytes(pack(encoder.arrays, metadata=metadata)))
-    start = _checksum_place(content)
-    checksum = hashlib.sha256(content).hexdigest().encode()
-    return content[:start] + checksum + content[start + 64 :]
-
-
-def _with_sorted_header(content: bytes) -> bytes:
-    """Return the file with its header in a fixed order: equal models make equal files."""
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)  # the arrays begin at a multiple of 8
-    return len(text).to_bytes(8, "little") + text + content[8 + length :]
+    return MODEL.pack(description, encoder.arrays)
 
 
 def _fitted_attributes(model: Any) -> dict[str, Any]:
@@ -163,53 +135,6 @@ def _fitted_attributes(model: Any) -> dict[str, Any]:
 def _is_fitted_attribute(name: str) -> bool:
     public = name.endswith("_") and not name.startswith("_")
     return public or name in _PRIVATE_ATTRIBUTES
-
-
-def _unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the description and the arrays of a file whose checksum is right."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as unpack
-
-    metadata = _metadata(content)
-    if not isinstance(metadata, dict) or metadata.get("format") != "polyadic":
-        raise ModelFileError("this is not a model file of polyadic.")
-    version = metadata.get("version")
-    if not (isinstance(version, str) and version.isdecimal()):
-        raise ModelFileError("this model file is damaged: it has no version. Save it again.")
-    if int(version[:9]) > VERSION:
-        raise ModelFileError(
-            f"this model file has version {version[:9]} and this polyadic reads version {VERSION}. "
-            "Upgrade polyadic."
-        )
-    start = _checksum_place(content)
-    blank = content[:start] + _NO_CHECKSUM.encode() + content[start + 64 :]
-    if hashlib.sha256(blank).hexdigest().encode() != content[start : start + 64]:
-        raise ModelFileError("this model file was changed after it was saved. Save it again.")
-    try:
-        return json.loads(metadata["model"]), unpack(content)
-    except SafetensorError as error:
-        raise ModelFileError(f"this model file is damaged ({error}). Save it again.") from None
-
-
-def _metadata(content: bytes) -> Any:
-    """Return the metadata in the header, or None where there is no such thing."""
-    length = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or length > len(content) - 8:
-        raise ModelFileError("this is not a model file of polyadic, or its end is missing.")
-    try:
-        header = json.loads(content[8 : 8 + length].decode("utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    return header.get("__metadata__") if isinstance(header, dict) else None
-
-
-def _checksum_place(content: bytes) -> int:
-    """Return where the 64 digits of the checksum begin."""
-    mark = b'"sha256":"'
-    length = int.from_bytes(content[:8], "little")
-    if content.count(mark, 8, 8 + length) != 1:
-        raise ModelFileError("this model file is damaged: it has no checksum. Save it again.")
-    return content.index(mark, 8, 8 + length) + len(mark)
 
 
 def _restored(description: dict[str, Any], decoder: Decoder) -> tuple[Any, dict[str, Any]]:

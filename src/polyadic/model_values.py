@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic import als, ensemble, features, scaling, selection
+from polyadic import features
 from polyadic.features import FeatureMap
 
 
@@ -29,9 +29,12 @@ class ModelFileError(ValueError):
 
 
 def _records() -> dict[str, type]:
-    """Return the dataclasses that models are made of, by name."""
+    """Return the dataclasses that models and checkpoints are made of, by name."""
+    # Here, because searches keep checkpoints, which are made of values.
+    from polyadic import als, candidates, ensemble, scaling, trials
+
     found: dict[str, type] = {}
-    for module in (als, ensemble, features, scaling, selection):
+    for module in (als, candidates, ensemble, features, scaling, trials):
         for value in vars(module).values():
             if dataclasses.is_dataclass(value) and isinstance(value, type):
                 found[value.__name__] = value

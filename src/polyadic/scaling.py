@@ -43,19 +43,36 @@ class InputScaling:
         max_knots: int = 64,
     ) -> InputScaling:
         """Learn the map of each column."""
+        straight = cls.between(X.min(axis=0), X.max(axis=0), names)
+        if not blend:
+            return straight
         knots, values, slopes = [], [], []
         columns = np.asarray(X, dtype=np.float64).T
-        for column, low, high in zip(columns, *_ranges(X, names), strict=True):
-            if blend:
-                corners, heights = _blended(column, weight, blend, max_knots)
-            else:
-                corners, heights = np.array([low, high]), np.array([0.0, 1.0])
-            if low == high:
-                corners, heights = corners[:1], np.zeros(1)
+        for column, slope in zip(columns, straight.slopes, strict=True):
+            corners, heights = _blended(column, weight, blend, max_knots)
             knots.append(corners)
             values.append(heights)
-            slopes.append((1 - blend) / (high - low) if high > low else 1.0)
+            slopes.append((1 - blend) * slope if len(corners) > 1 else 1.0)
         return cls(tuple(knots), tuple(values), np.array(slopes))
+
+    @classmethod
+    def between(cls, low: NDArray[Any], high: NDArray[Any], names: Sequence[str]) -> InputScaling:
+        """Return the straight map from the least and the greatest value of each column."""
+        low, high = low.astype(np.float64), high.astype(np.float64)
+        with np.errstate(over="ignore"):
+            span = high - low
+        for column in np.flatnonzero(~np.isfinite(span)).tolist():
+            raise ValueError(
+                f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
+                "beyond double precision. Divide the column by a constant."
+            )
+        ends = [
+            np.array([a, b]) if a < b else np.array([a]) for a, b in zip(low, high, strict=True)
+        ]
+        values = [np.array([0.0, 1.0])[: len(corners)] for corners in ends]
+        with np.errstate(over="ignore", divide="ignore"):
+            slopes = np.where(span > 0, 1 / span, 1.0)
+        return cls(tuple(ends), tuple(values), slopes)
 
     @classmethod
     def identity(cls, n_inputs: int) -> InputScaling:
@@ -92,19 +109,6 @@ class InputScaling:
         return scaled
 
 
-def _ranges(X: NDArray[Any], names: Sequence[str]) -> tuple[list[float], list[float]]:
-    """Return the least and the greatest value of each column."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    with np.errstate(over="ignore"):
-        span = high - low
-    for column in np.flatnonzero(~np.isfinite(span)).tolist():
-        raise ValueError(
-            f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
-            "beyond double precision. Divide the column by a constant."
-        )
-    return low.astype(np.float64).tolist(), high.astype(np.float64).tolist()
-
-
 def _blended(
     column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,21 +137,7 @@ class TargetScaling:
     @classmethod
     def fit(cls, y: NDArray[Any], weight: NDArray[Any] | None) -> TargetScaling:
         """Learn weighted mean and standard deviation of the columns of `y`."""
-        low, high = y.min(axis=0), y.max(axis=0)
-        with np.errstate(over="ignore"):
-            beyond = np.flatnonzero(~np.isfinite(high - low))
-        for target in beyond:
-            raise ValueError(
-                f"Target {target} of `y` spans {low[target]:g} to {high[target]:g}, a range "
-                "beyond double precision. Divide it by a constant."
-            )
-        size = np.abs(y).max(axis=0)
-        size = np.where(size > 0, size, 1.0)
-        unit = y / size  # squares of values near 1e300 stay finite
-        mean = np.average(unit, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((unit - mean) ** 2, axis=0, weights=weight))
-        constant = deviation <= 1e-14 * np.abs(unit).max(axis=0)
-        return cls(mean * size, np.where(constant, 1.0, deviation * size))
+        return Moments.of(y, weight).scaling()
 
     def apply(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Standardise targets."""
@@ -156,3 +146,50 @@ class TargetScaling:
     def undo(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return standardised responses to the target's own units."""
         return np.asarray(y * self.scale + self.mean)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean, standard deviation and range of the targets of some rows; they add up."""
+
+    weight: float
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, y: NDArray[Any], weight: NDArray[Any] | None) -> Moments:
+        """Sum up the columns of `y`."""
+        size = np.abs(y).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        unit = y / size  # squares of values near 1e300 stay finite
+        mean = np.average(unit, axis=0, weights=weight)
+        deviation = np.sqrt(np.average((unit - mean) ** 2, axis=0, weights=weight))
+        total = float(len(y)) if weight is None else float(weight.sum())
+        return cls(total, mean * size, deviation * size, y.min(axis=0), y.max(axis=0))
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        mine, theirs = self.weight / weight, other.weight / weight
+        apart = np.sqrt(mine * theirs) * np.abs(self.mean - other.mean)
+        within = np.hypot(np.sqrt(mine) * self.deviation, np.sqrt(theirs) * other.deviation)
+        return Moments(
+            weight,
+            self.mean + theirs * (other.mean - self.mean),
+            np.hypot(within, apart),
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+        )
+
+    def scaling(self) -> TargetScaling:
+        """Return the scaling to zero mean and unit variance."""
+        with np.errstate(over="ignore"):
+            beyond = np.flatnonzero(~np.isfinite(self.high - self.low))
+        for target in beyond:
+            raise ValueError(
+                f"Target {target} of `y` spans {self.low[target]:g} to {self.high[target]:g}, a "
+                "range beyond double precision. Divide it by a constant."
+            )
+        constant = self.deviation <= 1e-14 * np.maximum(np.abs(self.low), np.abs(self.high))
+        return TargetScaling(self.mean, np.where(constant, 1.0, self.deviation))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -23,67 +23,62 @@ from numpy.typing import NDArray
 
 from polyadic import als, cpd, trend
 from polyadic.candidates import Candidate, Space
+from polyadic.checkpoint import Checkpoint, Journal, KeptFit
 from polyadic.compute import Compute
+from polyadic.data import Data, View
 from polyadic.engines import Rows
-from polyadic.ensemble import Member
 from polyadic.holdout import held_out, row_hash
 from polyadic.samples import Samples
-from polyadic.scaling import InputScaling
+from polyadic.trials import Choice, Table, Trial, member_of
 
 _HELD_ROWS = 20_000
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
 
 
-@dataclass(frozen=True)
-class Table:
-    """Training rows seen through each scaling, with standardised targets and weights.
+class Search:
+    """The search of one member.
 
-    `identity` is what a row is recognised by: its inputs and targets in their own units.
+    Parameters
+    ----------
+    table : Table
+        Rows to search with.
+    space : Space
+        What to choose from.
+    compute : Compute
+        What to compute with.
+    fraction : float
+        Share of the rows that is held out.
+    seed : int
+        Of everything random.
+    data : Data, optional
+        The rows of the last epochs; by default those of the table.
+    journal : Journal, optional
+        Knows the trials of a search that was interrupted.
+    kept : KeptFit, optional
+        Knows its last epochs.
+    check : callable, optional
+        Called before each trial; raises to end the search.
     """
 
-    scaled: dict[float, NDArray[np.float64]]
-    scalings: dict[float, InputScaling]
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64] | None
-    identity: tuple[NDArray[Any], NDArray[Any]]
-
-    def total(self, index: NDArray[Any]) -> float:
-        """Return the weight of some rows."""
-        return float(len(index)) if self.weight is None else float(self.weight[index].sum())
-
-
-@dataclass
-class Trial:
-    """A candidate, its model so far, and its error on the held-out rows."""
-
-    candidate: Candidate
-    model: als.Model
-    error: float = np.inf
-    losses: tuple[float, ...] = ()
-
-
-@dataclass
-class Choice:
-    """What one member's search came to."""
-
-    member: Member
-    candidate: Candidate
-    coefficients: NDArray[np.float64] | None
-    alpha: float
-    losses: list[float]
-    straight: InputScaling
-    log: list[dict[str, Any]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-
-class Search:
-    """The search of one member."""
-
     def __init__(
-        self, table: Table, space: Space, compute: Compute, fraction: float, seed: int
+        self,
+        table: Table,
+        space: Space,
+        compute: Compute,
+        fraction: float,
+        seed: int,
+        *,
+        data: Data | None = None,
+        journal: Journal[Trial] | None = None,
+        kept: KeptFit | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._table, self._space, self._compute = table, space, compute
+        nowhere = Checkpoint(None, {})
+        self._data, self._check = data, check
+        self._journal = journal or Journal(nowhere, "trials")
+        self._kept = kept or KeptFit(nowhere, "fit")
         self._rng = np.random.RandomState(seed)
         self._seed = seed
         out = held_out(*table.identity, fraction, seed)
@@ -96,9 +91,9 @@ class Search:
         self._some = self._train[: 4 * len(self._few)]
         plain = table.scaled[0.0]
         rows, weight = self._train, table.weight
-        kept = None if weight is None else weight[rows]
-        slope = trend.linear_trend(plain[rows], table.y[rows], kept)
-        self._targets = {False: table.y, True: table.y - trend.evaluate(slope, plain)}
+        weights = None if weight is None else weight[rows]
+        self._slope = trend.linear_trend(plain[rows], table.y[rows], weights)
+        self._targets = {False: table.y, True: table.y - trend.evaluate(self._slope, plain)}
         self._spent = 0.0
         self.log: list[dict[str, Any]] = []
         self.seconds: dict[str, float] = {}
@@ -173,31 +168,64 @@ class Search:
             trial = better
         return trial
 
+    def so_far(self, trial: Trial) -> Choice:
+        """Return what the search would come to if it ended with this trial."""
+        candidate = trial.candidate
+        return Choice(
+            member_of(self._table, trial),
+            candidate,
+            self._slope if candidate.trend else None,
+            candidate.alpha * self._table.total(self._train),
+            list(trial.losses),
+            self._table.scalings[0.0],
+            list(self.log),
+            dict(self.seconds),
+        )
+
     def _finish(self, trial: Trial) -> Choice:
         """Fit the winner to all rows, and shrink it as the held-out rows ask for."""
         table, candidate = self._table, trial.candidate
         share = self._shrinkage(trial)
-        rows = np.arange(len(table.y))
         coefficients = None
         if candidate.trend:
             coefficients = trend.linear_trend(table.scaled[0.0], table.y, table.weight)
-            residual = table.y - trend.evaluate(coefficients, table.scaled[0.0])
-            self._targets[True] = residual
-        alpha = candidate.alpha * table.total(rows)
-        epochs = als.epochs(
-            self._samples(candidate, rows), als.Objective(alpha), trial.model, mix_first=False
+        total = table.total(np.arange(len(table.y))) if self._data is None else self._data.total
+        alpha = candidate.alpha * total
+        fit = self._fit_to_all(trial, coefficients, alpha)
+        return replace(
+            self.so_far(replace(trial, model=fit.last.model)),
+            member=replace(member_of(table, replace(trial, model=fit.last.model)), share=share),
+            coefficients=coefficients,
+            alpha=alpha,
+            losses=[*trial.losses, *(epoch.loss for epoch in fit.history)],
+            log=self.log,
+            seconds=self.seconds,
         )
-        fit = list(islice(epochs, 1, 3))
-        last = replace(trial, model=fit[-1].model)
-        return Choice(
-            replace(member_of(table, last), share=share),
-            candidate,
-            coefficients,
-            alpha,
-            [*trial.losses, *(epoch.loss for epoch in fit)],
-            table.scalings[0.0],
-            self.log,
-            self.seconds,
+
+    def _fit_to_all(
+        self, trial: Trial, coefficients: NDArray[np.float64] | None, alpha: float
+    ) -> als.Fit:
+        """Run two epochs on all rows, wherever they are."""
+        table, candidate, kept = self._table, trial.candidate, self._kept
+        if self._data is not None:
+            inputs, straight = table.scalings[candidate.blend], table.scalings[0.0]
+            view = View(inputs, self._data.view.targets, coefficients, straight)
+            samples = self._data.samples(self._compute, candidate.layout, view=view)
+        else:
+            if coefficients is not None:
+                trend_part = trend.evaluate(coefficients, table.scaled[0.0])
+                self._targets[True] = table.y - trend_part
+            samples = self._samples(candidate, np.arange(len(table.y)))
+        return als.fit(
+            samples,
+            als.Objective(alpha),
+            trial.model,
+            als.Stopping(max_iter=2),
+            mix_first=False,
+            so_far=kept.so_far,
+            under_way=kept.under_way,
+            on_epoch=kept.on_epoch,
+            on_step=kept.on_step,
         )
 
     def _shrinkage(self, trial: Trial) -> float:
@@ -224,6 +252,15 @@ class Search:
         self, stage: str, trial: Trial, rows: NDArray[Any], epochs: int, restart: bool = False
     ) -> Trial:
         """Return the best of the next epochs; of them alone if `restart`, or the trial itself."""
+        best = self._journal.result(lambda: self._best_of(stage, trial, rows, epochs, restart))
+        self._spent += epochs * _work(len(rows), trial.candidate, self._table.y.shape[1])
+        self._note(stage, best, len(rows), epochs)
+        return best
+
+    def _best_of(
+        self, stage: str, trial: Trial, rows: NDArray[Any], epochs: int, restart: bool
+    ) -> Trial:
+        self._check()
         candidate = trial.candidate
         samples, held = self._samples(candidate, rows), self._samples(candidate, self._held)
         objective = als.Objective(candidate.alpha * self._table.total(rows))
@@ -235,8 +272,6 @@ class Search:
             losses = (*losses, epoch.loss)
             if error < best.error or stage in ("screen", "halve"):
                 best = Trial(candidate, epoch.model, error, losses)
-        self._spent += epochs * _work(len(rows), candidate, self._table.y.shape[1])
-        self._note(stage, best, len(rows), epochs)
         return best
 
     def _affords(self, trial: Trial, rows: NDArray[Any]) -> bool:
@@ -339,12 +374,6 @@ class Search:
                 "held_out_mse": trial.error,
             }
         )
-
-
-def member_of(table: Table, trial: Trial) -> Member:
-    """Return a trial as a member that carries the whole prediction."""
-    candidate = trial.candidate
-    return Member(table.scalings[candidate.blend], candidate.layout, trial.model)
 
 
 def _work(n_rows: int, candidate: Candidate, n_targets: int) -> float:

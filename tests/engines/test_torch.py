@@ -104,7 +104,7 @@ def test_a_fit_is_that_of_the_reference(device):
     model = als.Model((problem.cores,), np.array([0.5, 0.5]))
 
     def fit(samples):
-        return als.fit([samples], als.Objective(0.1), model, als.Stopping(3)).epochs
+        return als.fit([samples], als.Objective(0.1), model, als.Stopping(3)).history
 
     rows, layout = problem.rows, problem.layout
     expected = fit(MemorySamples(ReferenceEngine(), rows, layout, 150))

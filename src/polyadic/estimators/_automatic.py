@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyadic import ensemble, trend
 from polyadic.candidates import BLENDS, Space
+from polyadic.checkpoint import Checkpoint, Journal, KeptFit
 from polyadic.compute import Compute
+from polyadic.data import ArrayData, Data
 from polyadic.ensemble import Member
-from polyadic.estimators._data import TrainingData, input_names, sizes_of
+from polyadic.estimators._data import input_names, sizes_of
 from polyadic.estimators._progress import Progress
 from polyadic.samples.workers import Workers
 from polyadic.scaling import InputScaling
-from polyadic.selection import Choice, Search, Table, Trial, member_of
+from polyadic.selection import Search
+from polyadic.trials import Choice, Table, Trial
 
 # Arithmetic of the moves of all members at effort 1: for each row, and its bounds.
 _WORK_PER_ROW, _LEAST_WORK, _MOST_WORK = 2e8, 2e12, 1.2e13
 _SHARE_ROWS = 5_000  # for `feature_weights_`
+# Rows that a search takes into memory from a disk or a cluster; its last epochs see all.
+SEARCH_ROWS = 250_000
 
 
 def n_members(n_rows: int, effort: float) -> int:
@@ -30,25 +37,58 @@ def n_members(n_rows: int, effort: float) -> int:
 
 
 def fit_automatically(
-    estimator: Any, data: TrainingData, compute: Compute, seeds: Sequence[int], progress: Progress
-) -> list[Choice]:
-    """Search and fit every member; members share the threads where there are enough of them."""
-    table = _table(estimator, data)
-    space = _space(estimator, data, len(seeds))
+    estimator: Any,
+    data: Data,
+    rows: ArrayData,
+    compute: Compute,
+    checkpoint: Checkpoint,
+    seeds: Sequence[int],
+    progress: Progress,
+    choices: dict[int, Choice],
+) -> None:
+    """Search and fit every member; members share the threads where there are enough of them.
+
+    Searches see `rows`, their last epochs all of `data`.  `choices` holds what each has come
+    to, also where the fit is interrupted.
+    """
+    table = _table(estimator, rows)
+    space = _space(estimator, rows, data.total, len(seeds))
     within = len(seeds) >= compute.workers.n_jobs
     inner = replace(compute, workers=Workers(1)) if within else compute
+    stop = threading.Event()
 
-    def fit(index: int) -> Choice:
-        search = Search(table, space, inner, estimator.validation_fraction, seeds[index])
+    def check() -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+
+    def fit(index: int) -> None:
+        search = Search(
+            table,
+            space,
+            inner,
+            estimator.validation_fraction,
+            seeds[index],
+            data=None if rows.n_rows == data.n_rows else data,
+            journal=Journal(checkpoint, f"trials {index}"),
+            kept=KeptFit(checkpoint, f"member {index}"),
+            check=check,
+        )
         with progress.search(index) as on_stage:
 
             def tell(stage: str, trial: Trial) -> None:
-                on_stage(stage, trial, lambda: [member_of(table, trial)])
+                choices[index] = search.so_far(trial)
+                on_stage(stage, trial, lambda: average([search.so_far(trial)]))
 
-            return search.run(tell)
+            choices[index] = search.run(tell)
 
-    indices = range(len(seeds))
-    return compute.workers.map(fit, indices) if within else [fit(index) for index in indices]
+    try:
+        if within:
+            compute.workers.map(fit, range(len(seeds)))
+        else:
+            for index in range(len(seeds)):
+                fit(index)
+    finally:
+        stop.set()  # members in other threads end with their next trial
 
 
 def average(choices: Sequence[Choice]) -> list[Member]:
@@ -66,7 +106,11 @@ def average(choices: Sequence[Choice]) -> list[Member]:
 
 
 def describe(
-    estimator: Any, choices: Sequence[Choice], members: list[Member], compute: Compute, X: Any
+    estimator: Any,
+    choices: Sequence[Choice],
+    members: list[Member],
+    compute: Compute,
+    X: NDArray[np.float64],
 ) -> None:
     """Set the attributes that say what was chosen."""
     estimator.alpha_ = np.array([choice.alpha for choice in choices])
@@ -76,23 +120,25 @@ def describe(
     shares = ensemble.map_shares(members, compute, X[:: max(1, len(X) // _SHARE_ROWS)])
     estimator.feature_maps_ = list(shares)
     estimator.feature_weights_ = np.array(list(shares.values()))
+    estimator.loss_curve_ = choices[0].losses
+    estimator.n_iter_ = max(len(choice.losses) for choice in choices)
 
 
-def _table(estimator: Any, data: TrainingData) -> Table:
+def _table(estimator: Any, data: ArrayData) -> Table:
     """Return the rows through every scaling that takes part."""
-    scalings = {0.0: data.inputs}
+    scalings = {0.0: data.view.inputs}
     if estimator.scale_inputs:
         names = input_names(estimator)
         for blend in BLENDS[1:]:
-            scalings[blend] = InputScaling.fit(data.raw, names, blend=blend, weight=data.weight)
-    scaled = {blend: scaling.apply(data.raw) for blend, scaling in scalings.items()}
-    return Table(scaled, scalings, data.y, data.weight, (data.raw, data.observed))
+            scalings[blend] = InputScaling.fit(data.X, names, blend=blend, weight=data.weight)
+    scaled = {blend: scaling.apply(data.X) for blend, scaling in scalings.items()}
+    standard = data.view.targets.apply(data.y)
+    return Table(scaled, scalings, standard, data.weight, (data.X, data.y))
 
 
-def _space(estimator: Any, data: TrainingData, n_members: int) -> Space:
+def _space(estimator: Any, data: ArrayData, total: float, n_members: int) -> Space:
     """Return what the search may choose from, given what the user fixed."""
     n_rows, n_inputs = data.X.shape
-    total = float(n_rows) if data.weight is None else float(data.weight.sum())
     n_basis: tuple[tuple[int, ...], ...] = tuple((size,) * n_inputs for size in (2, 4, 16))
     if not isinstance(estimator.n_basis, str):
         n_basis = (sizes_of(estimator.n_basis, n_inputs),)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import reduce
 from numbers import Integral, Real
+from operator import add
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,15 +19,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyadic import als, cpd, ensemble, mixing
+from polyadic import als, ensemble
+from polyadic.checkpoint import Checkpoint, KeptFit
 from polyadic.compute import ENGINES, Compute
+from polyadic.data import Data
 from polyadic.device import like, to_host
 from polyadic.ensemble import Member
-from polyadic.estimators._data import TrainingData, tensor_layout, training_data
+from polyadic.estimators._data import (
+    check_names,
+    is_dask,
+    required_target,
+    tensor_layout,
+    training_data,
+)
+from polyadic.estimators._member import MemberFit, identity
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap, TensorLayout
-from polyadic.holdout import held_out
-from polyadic.samples import Samples
+from polyadic.samples.stream import Batch, RowSource
+from polyadic.scores import Residuals
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -33,9 +45,6 @@ except ImportError:  # scikit-learn before 1.9
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Stands in where scikit-learn has no callbacks."""
 
-
-# Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
-_TWO_STARTS_ROWS = 100_000
 
 # What "auto" means for named feature maps.
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
@@ -60,6 +69,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         "device": [None, str],
         "dtype": [StrOptions({"float64", "float32"})],
         "chunk_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "subsample": [None, Interval(Real, 0, 1, closed="neither")],
+        "checkpoint": [None, str, os.PathLike],
         "memory_limit": [None, str, Interval(Real, 0, None, closed="neither")],
         "n_jobs": [
             None,
@@ -77,91 +88,73 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     mixing: str = "simplex"
     nonnegative: bool = False
     warm_start: bool = False
+    subsample: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, maps: Sequence[FeatureMap]) -> Self:
-        """Fit every member on validated data and set the fitted attributes."""
+        """Fit every member and set the fitted attributes."""
+        earlier_members = getattr(self, "members_", []) if self.warm_start else []
         data = self._training_data(X, y, sample_weight)
         layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, self.n_features_in_)
-        earlier = self._earlier_models(layout, data.y.shape[1])
-        progress = Progress(
-            self, X, y, sample_weight, self._setting("n_estimators"), self._setting("max_iter")
-        )
-        members, fits = [], []
-        with overflow_is_checked(), self._compute() as compute:
-            for index, seed in enumerate(self._seeds(self._setting("n_estimators"))):
-                model = earlier[index] if index < len(earlier) else None
-                with progress.member(index, data.inputs, layout) as on_epoch:
-                    fit = self._fit_member(data, layout, compute, seed, model, on_epoch)
-                share = 1 / self._setting("n_estimators")
-                members.append(Member(data.inputs, layout, fit.best.model, share))
-                fits.append(fit)
-        progress.end(members)
-        self._set_members(members)
-        self._set_history(fits)
+        earlier = self._earlier_models(earlier_members, layout, data.n_targets)
+        n_members, max_iter = self._setting("n_estimators"), self._setting("max_iter")
+        progress = Progress(self, X, y, sample_weight, n_members, max_iter)
+        keeping: list[KeptFit] = []
+        try:
+            with (
+                overflow_is_checked(),
+                self._compute() as compute,
+                self._checkpoint(data, earlier, maps) as checkpoint,
+            ):
+                for index, seed in enumerate(self._seeds(n_members, checkpoint)):
+                    model = earlier[index] if index < len(earlier) else None
+                    with progress.member(index, data.view.inputs, layout) as on_epoch:
+                        kept = KeptFit(checkpoint, f"member {index}", on_epoch)
+                        keeping.append(kept)
+                        MemberFit(self, data, layout, compute, seed).run(model, kept)
+        finally:
+            # Also after an interruption: the estimator is fitted so far.
+            self._set_fitted(data, layout, [k.so_far for k in keeping if k.so_far is not None])
+        progress.end(self.members_)
         return self
+
+    def _set_fitted(self, data: Data, layout: TensorLayout, fits: list[als.Fit]) -> None:
+        """Set the fitted attributes from the members' fits, however far they are."""
+        if not fits:
+            return
+        share = 1 / len(fits)
+        self._set_members([Member(data.view.inputs, layout, f.best.model, share) for f in fits])
+        self._set_history(fits)
 
     def _setting(self, name: str) -> Any:
         """Return a parameter, "auto" replaced by what it means when maps are named."""
         value = getattr(self, name)
         return _DEFAULTS[name] if isinstance(value, str) else value
 
-    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """Validate and scale the rows, and remember how."""
-        data = training_data(self, X, y, sample_weight, self.scale_inputs)
-        self.target_scaling_ = data.targets
+    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
+        """Check the rows, and remember what a prediction needs to know of them."""
+        data = training_data(self, X, y, sample_weight)
+        self._forget()
+        self.target_scaling_ = data.view.targets
         self._single_target = data.single_target
+        self.n_samples_fit_, self.n_samples_dropped_ = data.n_rows, data.n_dropped
         return data
 
-    def _seeds(self, count: int) -> list[int]:
-        """Draw one seed for each member."""
+    def _checkpoint(
+        self, data: Data, earlier: Sequence[als.Model] = (), maps: Sequence[FeatureMap] = ()
+    ) -> Checkpoint:
+        """Open the checkpoint of this fit, or one that is kept nowhere."""
+        if self.checkpoint is None:
+            return Checkpoint(None, {})
+        return Checkpoint(self.checkpoint, identity(self, data, earlier), maps)
+
+    def _seeds(self, count: int, checkpoint: Checkpoint) -> list[int]:
+        """Draw one seed for each member, or go on with those of the checkpoint."""
         rng = check_random_state(self.random_state)
-        return [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(count)]
-
-    def _fit_member(
-        self,
-        data: TrainingData,
-        layout: TensorLayout,
-        compute: Compute,
-        seed: int,
-        model: als.Model | None,
-        on_epoch: Any,
-    ) -> als.Fit:
-        """Fit one member from a random start, or from `model`."""
-        rng = np.random.RandomState(seed)
-        n_targets = data.y.shape[1]
-        warm = model is not None
-        if model is None:
-            sizes, field = layout.core_sizes, layout.is_complex
-            cores = [
-                cpd.initial_cores(sizes, self._setting("rank"), field, rng)
-                for _ in range(n_targets)
-            ]
-            weights = np.ones(1)
-            if len(layout.maps) > 1:
-                weights = mixing.initial_weights(len(layout.maps), self.mixing, rng)
-            model = als.Model(tuple(cores), weights)
-        out = np.zeros(len(data.X), dtype=bool)
-        if self.early_stopping:
-            out = held_out(data.X, data.observed, self.validation_fraction, seed)
-        kept = slice(None) if not out.any() else ~out
-
-        def samples(index: Any) -> list[Samples]:
-            targets = [data.rows(target).take(index) for target in range(n_targets)]
-            return [compute.samples(rows, layout) for rows in targets]
-
-        objective = als.Objective(
-            self._setting("alpha"), self.beta, self.mixing, self.nonnegative, self.objective
-        )
-        stopping = als.Stopping(self._setting("max_iter"), self.tol, self.n_iter_no_change)
-        return als.fit(
-            samples(kept),
-            objective,
-            model,
-            stopping,
-            validation=samples(out) if out.any() else (),
-            mix_first=False if warm else None if len(data.X) <= _TWO_STARTS_ROWS else True,
-            on_epoch=on_epoch,
-        )
+        seeds = [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(count)]
+        seeds = list(checkpoint.get("seeds", seeds))
+        checkpoint.put("seeds", seeds)
+        return seeds
 
     def _set_members(self, members: list[Member]) -> None:
         self.members_ = members
@@ -177,10 +170,10 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         self.feature_maps_ = list(members[0].layout.maps)
         self.alpha_ = np.full(len(members), float(self._setting("alpha")))
         self.rank_ = np.full(len(members), int(self._setting("rank")))
-        self.loss_curve_ = [epoch.loss for epoch in fits[0].epochs]
-        self.n_iter_ = max(fit.epochs[-1].number for fit in fits)
+        self.loss_curve_ = [epoch.loss for epoch in fits[0].history]
+        self.n_iter_ = max(fit.last.number for fit in fits)
         if self.early_stopping:
-            self.validation_curve_ = [epoch.validation_error for epoch in fits[0].epochs]
+            self.validation_curve_ = [epoch.validation_error for epoch in fits[0].history]
         _warn(fits, self.feature_weights_)
 
     def predict(self, X: Any) -> Any:
@@ -198,30 +191,93 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             Predictions in the target's units; a tensor on the device of `X` where `X` is one.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            from polyadic.samples.dask import predict_lazily
+
+            check_names(self, list(X.columns) if hasattr(X, "columns") else None, X.shape[1])
+            return predict_lazily(self, X)
+        if isinstance(X, RowSource):
+            parts = [prediction for _, prediction in self._predict_batches(X)]
+            y = np.concatenate(parts) if parts else np.empty((0, len(self.target_scaling_.mean)))
+            return y[:, 0] if self._single_target else y
         given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
         with overflow_is_checked(), self._compute() as compute:
-            y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, X))
+            y = self._predict_rows(compute, X)
+        return like(y[:, 0] if self._single_target else y, given)
+
+    def _predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Yield the batches of a source, and what is predicted for each."""
+        check_names(self, source.names, len(source.names))
+        with overflow_is_checked(), self._compute() as compute:
+            for batch in source.batches():
+                yield batch, self._predict_rows(compute, batch.X, batch.first_row)
+
+    def _predict_rows(
+        self, compute: Compute, X: NDArray[np.float64], first_row: int = 0
+    ) -> NDArray[np.float64]:
+        """Return the predictions for checked rows, one column for each target."""
+        y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, X))
         bad = np.flatnonzero(~np.isfinite(y).all(axis=1))
         if len(bad):
             raise ValueError(
-                f"`X` must lie where the feature maps are finite, but row {bad[0]} and "
+                f"`X` must lie where the feature maps are finite, but row {first_row + bad[0]} and "
                 f"{len(bad) - 1} others overflow: they are too far outside the training "
                 "range. Clip them to it, or use Fourier features."
             )
-        return like(y[:, 0] if self._single_target else y, given)
+        return y
 
-    def _earlier_models(self, layout: TensorLayout, n_targets: int) -> list[als.Model]:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² of the predictions.
+
+        Parameters
+        ----------
+        X : array-like, Dask collection or source of rows
+            Inputs; a source brings its targets and weights along.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
+            Observed targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            1 for perfect predictions, 0 for those no better than the mean.
+        """
+        if is_dask(X):
+            from polyadic.samples.dask import score
+
+            return float(score(self, X, y, sample_weight))
+        if not isinstance(X, RowSource):
+            return float(super().score(X, y, sample_weight))
+        check_is_fitted(self)
+        parts = (
+            Residuals.of(required_target(batch.y), prediction, batch.weight)
+            for batch, prediction in self._predict_batches(X)
+        )
+        return reduce(add, parts).r2()
+
+    def _earlier_models(
+        self, members: list[Member], layout: TensorLayout, n_targets: int
+    ) -> list[als.Model]:
         """Return the models that a warm start goes on from."""
-        if not (self.warm_start and hasattr(self, "members_")):
+        if not members:
             return []
-        old = self.members_[0]
+        old = members[0]
         shape = (len(old.model.cores), old.model.cores[0][0].shape[1])
         if old.layout != layout or shape != (n_targets, self._setting("rank")):
             raise ValueError(
                 "`warm_start=True` goes on from the earlier fit, but the feature maps, "
                 "`n_basis`, `rank` or number of targets changed. Pass warm_start=False."
             )
-        return [member.model for member in self.members_]
+        return [member.model for member in members]
+
+    def _forget(self) -> None:
+        """Be unfitted: scalings of new rows and members of old ones do not go together."""
+        if hasattr(self, "members_"):
+            del self.members_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
 
     def _compute(self) -> AbstractContextManager[Compute]:
         return Compute.open(
@@ -251,7 +307,7 @@ def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:
     singular = [
         (epoch.number, target, core)
         for fit in fits
-        for epoch in fit.epochs
+        for epoch in fit.history
         for target, core in epoch.jittered
     ]
     if singular:

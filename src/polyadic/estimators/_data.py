@@ -1,48 +1,47 @@
-"""From what users pass to what the driver needs: checked, scaled rows."""
+"""From what users pass to what a fit needs: checked rows, wherever they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from polyadic.data import ArrayData, Data
 from polyadic.device import to_host
-from polyadic.engines import Rows
 from polyadic.features import FeatureMap, TensorLayout
-from polyadic.scaling import InputScaling, TargetScaling
+from polyadic.samples.stream import RowSource
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """Scaled training rows with the scalings that made them.
+def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
+    """Check what was passed to ``fit``, and set what scikit-learn wants to know of it."""
+    if isinstance(X, RowSource):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "`y` and `sample_weight` must be None when `X` is a source of rows, which names "
+                "its own. Pass target=… and weight=… to open_rows."
+            )
+        data = X.data(scale_inputs=estimator.scale_inputs)
+        _set_names(estimator, X.names, len(X.names))
+        return data
+    if is_dask(X):
+        from polyadic.samples.dask import dask_data
 
-    `observed` are the targets in their own units: unlike `y` they do not depend, through the
-    rounding of a mean, on whether a row is weighted or repeated.  `raw` are the inputs in
-    theirs.
-    """
-
-    X: NDArray[np.float64]
-    raw: NDArray[np.float64]
-    y: NDArray[np.float64]
-    observed: NDArray[np.float64]
-    weight: NDArray[np.float64] | None
-    inputs: InputScaling
-    targets: TargetScaling
-    single_target: bool
-
-    def rows(self, target: int) -> Rows:
-        """Return the rows of one target."""
-        return Rows(self.X, self.y[:, target], self.weight)
+        names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        _set_names(estimator, names, X.shape[1])
+        return dask_data(X, y, sample_weight, input_names(estimator), estimator.scale_inputs)
+    return _array_data(estimator, X, y, sample_weight)
 
 
-def training_data(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, scale_inputs: bool
-) -> TrainingData:
-    """Validate and scale what was passed to ``fit``."""
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a Dask array or data frame; false, without importing Dask, for others."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
+
+
+def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> ArrayData:
+    """Validate rows in memory."""
     X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
     X, y = validate_data(estimator, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
     y = np.asarray(y, dtype=np.float64)
@@ -58,14 +57,44 @@ def training_data(
                 "Pass positive weights for the rows to learn from."
             )
         X, y, weight = X[used], y[used], weight[used]
-    if scale_inputs:
-        inputs = InputScaling.fit(X, input_names(estimator))
-    else:
-        inputs = InputScaling.identity(X.shape[1])
-    targets = TargetScaling.fit(y, weight)
-    return TrainingData(
-        inputs.apply(X), X, targets.apply(y), y, weight, inputs, targets, single_target
+    return ArrayData.of(
+        X,
+        y,
+        weight,
+        input_names(estimator),
+        scale_inputs=estimator.scale_inputs,
+        single_target=single_target,
     )
+
+
+def _set_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> None:
+    estimator.n_features_in_ = n_inputs
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> None:
+    """Raise unless rows to predict have the inputs of the fit, in their order."""
+    expected = getattr(estimator, "feature_names_in_", None)
+    if n_inputs != estimator.n_features_in_:
+        raise ValueError(
+            f"`X` must have the {estimator.n_features_in_} inputs of the fit, got {n_inputs}. "
+            "Name the columns to read with open_rows(…, columns=…)."
+        )
+    if names is not None and expected is not None and list(names) != list(expected):
+        raise ValueError(
+            f"`X` must have the inputs {list(expected)} in this order, got {list(names)}. "
+            "Name the columns to read with open_rows(…, columns=…)."
+        )
+
+
+def required_target(y: NDArray[Any] | None) -> NDArray[Any]:
+    """Return the targets of a batch; raise where the source has none."""
+    if y is None:
+        raise ValueError("The source of rows names no target. Pass target=… to open_rows.")
+    return y
 
 
 def input_names(estimator: Any) -> list[str]:

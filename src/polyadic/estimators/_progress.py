@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from polyadic.als import Epoch
+from polyadic.als import Fit
 from polyadic.ensemble import Member
 from polyadic.features import TensorLayout
 from polyadic.scaling import InputScaling
-from polyadic.selection import Choice, Trial
+from polyadic.trials import Choice, Trial
 
 MembersSoFar = Callable[[], list[Member]]
 
@@ -46,11 +46,12 @@ class Progress:
     @contextmanager
     def member(
         self, index: int, inputs: InputScaling, layout: TensorLayout
-    ) -> Iterator[Callable[[Epoch], bool | None]]:
+    ) -> Iterator[Callable[[Fit], bool | None]]:
         """Give the function that hears of a member's epochs."""
         with self._task(index, self._max_iter) as on_subtask:
 
-            def on_epoch(epoch: Epoch) -> bool:
+            def on_epoch(fit: Fit) -> bool:
+                epoch = fit.last
                 held = epoch.validation_error
                 self._print(
                     index,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -10,11 +11,18 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from polyadic.candidates import named_maps
-from polyadic.estimators._automatic import average, describe, fit_automatically, n_members
+from polyadic.estimators._automatic import (
+    SEARCH_ROWS,
+    average,
+    describe,
+    fit_automatically,
+    n_members,
+)
 from polyadic.estimators._base import CPDRegressor, overflow_is_checked
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap
 from polyadic.mixing import MIXINGS
+from polyadic.trials import Choice
 
 _AUTO = StrOptions({"auto"})
 
@@ -81,8 +89,15 @@ class FeatureLearningRegressor(CPDRegressor):
         Precision of state and assembly; sums and solves are always double.
     chunk_size : "auto" or int, default="auto"
         Rows of a chunk.
+    subsample : float, optional
+        Share of the rows that the first epoch of a fit with named maps sees; each epoch after
+        it sees twice as many, up to all.  The last half of `max_iter` always sees all.
     memory_limit : float or str, optional
-        Bytes that the state of a fit may take, such as 2e9 or "2GB".
+        Bytes that the state of a fit may take, such as 2e9 or "2GB"; with rows on disk, all
+        that the process may take.
+    checkpoint : path, optional
+        File that keeps the fit while it is under way.  The same call goes on from it after
+        an interruption, to the same result, and removes it in the end.
     n_jobs : int, optional
         Threads; None is all cores.
     warm_start : bool, default=False
@@ -168,7 +183,9 @@ class FeatureLearningRegressor(CPDRegressor):
         device: str | None = None,
         dtype: str = "float64",
         chunk_size: int | str = "auto",
+        subsample: float | None = None,
         memory_limit: float | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -195,21 +212,23 @@ class FeatureLearningRegressor(CPDRegressor):
         self.device = device
         self.dtype = dtype
         self.chunk_size = chunk_size
+        self.subsample = subsample
         self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the weight tensor and the feature weights.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
@@ -242,15 +261,22 @@ class FeatureLearningRegressor(CPDRegressor):
             )
         data = self._training_data(X, y, sample_weight)
         fixed = not isinstance(self.n_estimators, str)
-        count: Any = self.n_estimators if fixed else n_members(len(data.y), self.effort)
+        count: Any = self.n_estimators if fixed else n_members(data.n_rows, self.effort)
+        # One draw for all members, so that it is there again when a checkpoint goes on.
+        rows = data.taken(SEARCH_ROWS, seed=0)
         progress = Progress(self, X, y, sample_weight, count, 0)
+        found: dict[int, Choice] = {}
         with overflow_is_checked(), self._compute() as compute:
-            choices = fit_automatically(self, data, compute, self._seeds(count), progress)
-            members = average(choices)
-            describe(self, choices, members, compute, data.raw)
-        progress.end(members)
+            try:
+                with self._checkpoint(data) as checkpoint:
+                    seeds = self._seeds(count, checkpoint)
+                    fit_automatically(self, data, rows, compute, checkpoint, seeds, progress, found)
+            finally:
+                # Also after an interruption: the estimator is fitted so far.
+                choices = [found[index] for index in sorted(found)]
+                if choices:
+                    self._set_members(average(choices))
+                    describe(self, choices, self.members_, compute, rows.X)
+        progress.end(self.members_)
         progress.times(choices)
-        self._set_members(members)
-        self.loss_curve_ = choices[0].losses
-        self.n_iter_ = max(len(choice.losses) for choice in choices)
         return self

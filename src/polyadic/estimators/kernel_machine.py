@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,9 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.candidates import named_maps
 from polyadic.estimators._base import CPDRegressor
+from polyadic.estimators._data import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
+from polyadic.samples.stream import RowSource
 
 
 class KernelMachineRegressor(CPDRegressor):
@@ -83,7 +86,9 @@ class KernelMachineRegressor(CPDRegressor):
         device: str | None = None,
         dtype: str = "float64",
         chunk_size: int | str = "auto",
+        subsample: float | None = None,
         memory_limit: float | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
@@ -105,21 +110,23 @@ class KernelMachineRegressor(CPDRegressor):
         self.device = device
         self.dtype = dtype
         self.chunk_size = chunk_size
+        self.subsample = subsample
         self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the weight tensor.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
@@ -194,7 +201,9 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         device: str | None = None,
         dtype: str = "float64",
         chunk_size: int | str = "auto",
+        subsample: float | None = None,
         memory_limit: float | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -216,20 +225,22 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         self.device = device
         self.dtype = dtype
         self.chunk_size = chunk_size
+        self.subsample = subsample
         self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the feature map by cross-validation, then learn the weight tensor.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
@@ -239,24 +250,47 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         self : KernelMachineRegressorCV
             The fitted estimator.
         """
+        if is_dask(X) or isinstance(X, RowSource):
+            raise TypeError(
+                f"`X` must be an array or data frame in memory, got {type(X).__name__}: folds are "
+                "cut from it. Use FeatureLearningRegressor, which needs no folds."
+            )
         maps = named_maps(self.feature_maps)
         arrays = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         weight = _check_sample_weight(sample_weight, arrays[0], ensure_non_negative=True)
         folds = list(check_cv(self.cv).split(*arrays))
-        machine = self._machine(check_random_state(self.random_state))
-        tasks = [(clone(machine).set_params(feature_map=m), f) for m in maps for f in folds]
-        errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(_fold_error)(estimator, *arrays, weight, *fold) for estimator, fold in tasks
-        )
+        checkpoint = self._checkpoint(self._training_data(X, y, sample_weight), maps=maps)
+        rng = check_random_state(self.random_state)
+        seed = checkpoint.get("fold seed", int(rng.randint(np.iinfo(np.int32).max)))
+        checkpoint.put("fold seed", seed)
+        machine = self._machine(seed)
+
+        def error(feature_map: FeatureMap, fold: int) -> float:
+            name = f"error of {feature_map!r} on fold {fold}"
+            known = checkpoint.get(name)
+            if known is None:
+                estimator = clone(machine).set_params(feature_map=feature_map)
+                train, test = folds[fold]
+                known = _fold_error(estimator, *arrays, weight, train, test)
+                checkpoint.put(name, known)
+            return float(known)
+
+        tasks = [(feature_map, fold) for feature_map in maps for fold in range(len(folds))]
+        try:
+            errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(error)(*task) for task in tasks
+            )
+        finally:
+            checkpoint.write()
         self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
+        # This goes on with the same checkpoint, and removes it.
         return self._fit(X, y, sample_weight, [self.feature_map_])
 
-    def _machine(self, rng: np.random.RandomState) -> KernelMachineRegressor:
+    def _machine(self, seed: int) -> KernelMachineRegressor:
         """Return the machine of one fold; all folds and maps start from the same cores."""
         shared = self.get_params(deep=False)
-        for name in ("feature_maps", "cv", "verbose", "n_jobs", "random_state"):
+        for name in ("feature_maps", "cv", "verbose", "n_jobs", "random_state", "checkpoint"):
             del shared[name]
-        seed = rng.randint(np.iinfo(np.int32).max)
         return KernelMachineRegressor(n_jobs=1, random_state=seed, **shared)
 
     def _set_scores(self, maps: Sequence[FeatureMap], errors: NDArray[np.float64]) -> None:

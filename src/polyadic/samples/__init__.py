@@ -19,6 +19,13 @@ from polyadic.normal import NormalEquations
 class Samples(Protocol):
     """The verbs of an engine, summed over all chunks of one target's rows."""
 
+    @property
+    def memoryless(self) -> bool:
+        """Whether sums depend on the cores alone, and not on how they came about.
+
+        State that is brought from one core to the next gathers rounding on its way.
+        """
+
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
 

@@ -70,6 +70,11 @@ class DeviceSamples:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def memoryless(self) -> bool:
+        """Whether nothing is kept between steps."""
+        return self.place != "state"
+
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
         self._states = []  # the old state is let go before the new one takes memory

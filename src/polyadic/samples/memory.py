@@ -56,6 +56,11 @@ class MemorySamples:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def memoryless(self) -> bool:
+        """Whether the engine keeps nothing between steps."""
+        return not getattr(self._engine, "keep", False)
+
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
         if cores[0].shape[1] != self._rank:

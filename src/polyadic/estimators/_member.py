@@ -1,0 +1,115 @@
+"""The fit of one member with named maps, from a random start or from where it was left."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyadic import als, cpd, mixing
+from polyadic.checkpoint import KeptFit
+from polyadic.compute import Compute
+from polyadic.data import Data
+from polyadic.features import TensorLayout
+from polyadic.holdout import Part, split
+from polyadic.model_values import Encoder
+
+# Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
+_TWO_STARTS_ROWS = 100_000
+# Parameters that change neither what is fitted nor, but for rounding, what comes out.
+_WITHOUT_CONSEQUENCE = ("checkpoint", "memory_limit", "n_jobs", "verbose")
+
+
+class MemberFit:
+    """What the fit of one member is made of."""
+
+    def __init__(
+        self, estimator: Any, data: Data, layout: TensorLayout, compute: Compute, seed: int
+    ) -> None:
+        self._estimator, self._data, self._layout = estimator, data, layout
+        self._compute, self._seed = compute, seed
+
+    def run(self, model: als.Model | None, state: KeptFit) -> als.Fit:
+        """Fit from a random start, from `model`, or from where the checkpoint left off."""
+        estimator, data = self._estimator, self._data
+        kept: Part | None = None
+        held: Part | None = None
+        if estimator.early_stopping:
+            fraction = estimator.validation_fraction
+            kept, held = split(data.n_rows, data.hashes, fraction, self._seed)
+        targets = data.samples(self._compute, self._layout, kept)
+        validation = data.samples(self._compute, self._layout, held) if held is not None else ()
+        two_starts = data.n_rows <= _TWO_STARTS_ROWS
+        return als.fit(
+            targets,
+            als.Objective(
+                estimator._setting("alpha"),
+                estimator.beta,
+                estimator.mixing,
+                estimator.nonnegative,
+                estimator.objective,
+            ),
+            model or self._start(),
+            als.Stopping(estimator._setting("max_iter"), estimator.tol, estimator.n_iter_no_change),
+            validation=validation,
+            early=self._early(kept or Part(self._seed)),
+            mix_first=False if model is not None else None if two_starts else True,
+            so_far=state.so_far,
+            under_way=state.under_way,
+            on_epoch=state.on_epoch,
+            on_step=state.on_step,
+        )
+
+    def _start(self) -> als.Model:
+        """Return the paper's random start."""
+        estimator, layout = self._estimator, self._layout
+        rng = np.random.RandomState(self._seed)
+        sizes, field = layout.core_sizes, layout.is_complex
+        cores = [
+            cpd.initial_cores(sizes, estimator._setting("rank"), field, rng)
+            for _ in range(self._data.n_targets)
+        ]
+        weights = np.ones(1)
+        if len(layout.maps) > 1:
+            weights = mixing.initial_weights(len(layout.maps), estimator.mixing, rng)
+        return als.Model(tuple(cores), weights)
+
+    def _early(self, part: Part) -> list[als.Share]:
+        """Return the shares of rows that the first epochs see: doubled until they are all."""
+        early: list[als.Share] = []
+        share = self._estimator.subsample
+        most = self._estimator._setting("max_iter") // 2
+        while share is not None and share < 1 and len(early) < most:
+            targets = self._data.samples(self._compute, self._layout, part.share(share))
+            early.append(als.Share(targets, share))
+            share *= 2
+        return early
+
+
+def identity(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> dict[str, Any]:
+    """Return what a fit depends on, as JSON with digests for arrays."""
+    parameters = {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _WITHOUT_CONSEQUENCE
+    }
+    described = {name: _described(value, name) for name, value in parameters.items()}
+    known = {"estimator": type(estimator).__name__, "data": str(data.content()), **described}
+    if earlier:
+        known["warm start"] = _described(list(earlier), "warm_start")
+    return known
+
+
+def _described(value: Any, name: str) -> Any:
+    """Return a value as JSON that equal values share."""
+    encoder = Encoder()
+    encoded = json.loads(json.dumps(encoder.encode(value, name)))
+    if not encoder.arrays:
+        return encoded
+    digest = hashlib.sha256(json.dumps(encoded).encode())
+    for array in encoder.arrays.values():
+        digest.update(array.tobytes())
+    return digest.hexdigest()
