@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from polyadic._jit import inline, jit
-from polyadic.engines._gram import add_products
+from polyadic.engines._gram import add_products, mirror
 from polyadic.engines._kernels import BLOCK, block_product, fill, is_next_bit, modulus_of, square
 
 # Rows of Z, of 2·BLOCK numbers, that are asked of memory before they are needed.
@@ -81,15 +81,19 @@ def core_sums(
 def split_sums(total: Any, gram: Any, moment: Any) -> None:
     """Write Gram matrix and moment, in the order Re ψ₀z, Re ψ₁z, Im ψ₀z, Im ψ₁z."""
     rank = len(moment) // 4
-    places = (0, 2 * rank, rank, 3 * rank)
+    order = (0, 2, 1, 3)
     for a in range(4):
         for i in range(rank):
-            row, to = a * rank + i, places[a] + i
-            moment[to] = total[4 * rank, row]
+            row = order[a] * rank + i
+            moment[a * rank + i] = total[4 * rank, row]
             for b in range(a + 1):
+                to, first = b * rank, order[b] * rank
                 for j in range(rank if b < a else i + 1):
-                    at = places[b] + j
-                    gram[to, at] = gram[at, to] = total[row, b * rank + j]
+                    if order[b] <= order[a]:
+                        gram[a * rank + i, to + j] = total[row, first + j]
+                    else:
+                        gram[a * rank + i, to + j] = total[first + j, row]
+    mirror(gram)
 
 
 @inline

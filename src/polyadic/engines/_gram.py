@@ -37,8 +37,20 @@ def _sums(M: Any, columns: int, gram: Any, moment: Any) -> Any:
     for i in range(n):
         moment[i] = total[n, i]
         for j in range(i + 1):
-            gram[i, j] = gram[j, i] = total[i, j]
+            gram[i, j] = total[i, j]
+    mirror(gram)
     return total[n, n]
+
+
+@inline
+def mirror(gram: Any) -> None:
+    """Copy what is below the diagonal to above it, cache line by cache line."""
+    n = len(gram)
+    for first in range(0, n, 8):
+        for second in range(0, first + 8, 8):
+            for i in range(first, min(first + 8, n)):
+                for j in range(second, min(second + 8, i)):
+                    gram[j, i] = gram[i, j]
 
 
 @inline

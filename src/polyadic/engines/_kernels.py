@@ -140,15 +140,15 @@ def block_response(
 
 
 @jit
-def products(Z: Any, F: Any, x: Any, where: Any, W: Any, polar: Any) -> None:
-    """Make Z of all maps without core 0, and F, their responses."""
+def products(Z: Any, F: Any, x: Any, where: Any, W: Any, polar: Any, without: int) -> None:
+    """Make Z of all maps without one core, and F, their responses."""
     n_samples, rank = x.shape[1], W.shape[2]
     for p in range(len(polar)):
         for first in range(0, n_samples, BLOCK):
             at = (p * n_samples + first) * rank * 2
-            block_product(Z, at, x, first, where, W, polar[p], 0)
+            block_product(Z, at, x, first, where, W, polar[p], without)
             out = F[p, first : first + BLOCK]
-            block_response(Z, at, x, first, where[0], W[0], polar[p], out)
+            block_response(Z, at, x, first, where[without], W[without], polar[p], out)
 
 
 @jit

@@ -78,7 +78,7 @@ class PolarChunk(Chunk):
         """Return the P × n real responses of every map; the products then lack core 0."""
         self._provide()
         responses = np.empty((len(self.polar), self.padded), dtype=self.dtype)
-        _kernels.products(self.Z, responses, self.x, self.where, self.W, self.polar)
+        _kernels.products(self.Z, responses, self.x, self.where, self.W, self.polar, 0)
         return responses[:, : len(self.rows)]
 
     def core_sums(
