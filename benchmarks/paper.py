@@ -108,7 +108,7 @@ def same_work(name: str, rows: Split, seed: int, threads: int, dtype: str = "flo
         samples = compute.samples(Rows(rows[0], rows[2]), layout)
         model, stopping = start(name, rows, seed), als.Stopping(EPOCHS)
         fit = als.fit([samples], objective, model, stopping, mix_first=True)
-    return SameWork(fit.epochs[-1].model, layout)
+    return SameWork(fit.last.model, layout)
 
 
 def whole_fit(name: str, rows: Split, seed: int, threads: int) -> Any:

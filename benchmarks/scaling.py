@@ -67,7 +67,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         samples = MemorySamples(CompiledEngine(shape.dtype), rows, layout, None, workers)
         for _ in range(2):
             start = _clock(lambda: samples.start(cores))
-            sweep = _clock(lambda: als.sweep([samples], als.Objective(alpha=1.0), model))
+            sweep = _clock(lambda: als.sweep([samples], als.Objective(alpha=1.0), als.Sweep(model)))
         samples.start(cores)
         parts = _parts(samples, layout, shape) if shape.threads == 1 else {}
     elements = shape.N * shape.P * shape.R * len(layout.core_sizes)
