@@ -46,10 +46,12 @@ def core_sums(
     E = np.empty(len(maps) * 4 * BLOCK, Z.dtype)
     A = np.empty(4 * BLOCK, Z.dtype)
     total = np.zeros((len(M), len(M)))
+    doubtful = np.empty(len(maps), np.bool_)
     for start in range(0, n_samples, M.shape[1]):
         count = min(M.shape[1], n_samples - start)
         for first in range(start, start + count, BLOCK):
             now, sound = lacks[maps], False
+            doubtful[:] = False
             while not sound:
                 for j, p in enumerate(maps):
                     if now[j] < 0:
@@ -58,11 +60,11 @@ def core_sums(
                         now[j] = core
                 fill_factors(E, now, maps, x, first, where, polar, core)
                 sound = assemble(
-                    M, first - start, A, E, Z, now, maps, weights, first, n_samples, root,
-                    where, W, polar, core, tolerance,
+                    M, first - start, A, E, Z, now, doubtful, maps, weights, first, n_samples,
+                    root, where, W, polar, core, tolerance,
                 )  # fmt: skip
-                if not sound:
-                    now[:] = -1
+                for j in range(len(maps)):
+                    now[j] = -1 if doubtful[j] else core
         for i in range(count):
             M[4 * rank, i] = y[start + i]
         add_products(M, 0, count, total, 2 * rank if short else 4 * rank)
@@ -114,10 +116,14 @@ def fill_factors(
 
 @inline
 def assemble(
-    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, maps: Any, weights: Any, first: int,
-    n_samples: int, root: Any, where: Any, W: Any, polar: Any, core: int, tolerance: Any,
+    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, maps: Any, weights: Any,
+    first: int, n_samples: int, root: Any, where: Any, W: Any, polar: Any, core: int,
+    tolerance: Any,
 ) -> bool:  # fmt: skip
-    """Write one block of M, from column `at` on; return whether every division was safe."""
+    """Write one block of M, from column `at` on; return whether every division was safe.
+
+    Maps for which one was not are noted in `doubtful`.
+    """
     rank, sound = W.shape[2], True
     zero = W[0, 0, 0, 0] * 0
     for r in range(rank):
@@ -130,7 +136,8 @@ def assemble(
                 into, out = W[now[j], :, r], W[core, :, r]
                 reach = modulus_of(polar[p, 1], where[core, 1] + 1)
                 least = least_square(out, reach, tolerance)
-                sound &= exchange(A, weights[p], Z, z, E, j, into, out, least)
+                if not exchange(A, weights[p], Z, z, E, j, into, out, least):
+                    doubtful[j], sound = True, False
             else:
                 accumulate(A, Z, z, E, j, weights[p])
         for k in range(4):

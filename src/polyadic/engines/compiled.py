@@ -1,8 +1,8 @@
 """The compiled engine: near the hardware's limit on one core, a chunk at a time.
 
 Two kinds of chunk do the work: `PolarChunk` for quantized Fourier features, whose factors
-are all [1, e], and `GeneralChunk` for whatever else there is.  `_chunk.py` tells how a
-step goes, `_kernels.py` how its inner loops do.
+are all [1, e], and `GeneralChunk` for whatever else there is.  `_chunk.py` tells what
+state is kept; `_kernels.py`, `_assembly.py` and `_gram.py` are the inner loops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from polyadic.normal import NormalEquations
 
 @dataclass(frozen=True)
 class CompiledEngine:
-    """Numba kernels and one BLAS call a chunk.
+    """Numba kernels, one call a chunk and step.
 
     Parameters
     ----------
