@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,14 @@ from polyadic.features import TensorLayout
 from polyadic.samples.workers import Workers
 
 # Less work is not worth handing to another thread.
-_LEAST_SECONDS = 500e-6
+_LEAST_SECONDS = 750e-6
 # From some megabytes on, memory comes in large pages, which the processor finds sooner.
 _MOST_BYTES = 12_000_000
-# Chunks that a large problem has at least, so that threads share them evenly.
+# Chunks that a large problem has at least; smaller ones have a power of two, so that threads
+# share them evenly.
 _CHUNKS = 16
+# Rows are computed in blocks: a part of one costs as much as the whole.
+_BLOCK = 64
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -33,7 +37,9 @@ def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
     least, most = int(_LEAST_SECONDS / seconds), _MOST_BYTES // (16 * elements)
     rows = max(256, least, min(most, n_rows // _CHUNKS))
     n_chunks = max(1, round(n_rows / rows))
-    return -(-n_rows // n_chunks)
+    if n_chunks < _CHUNKS:
+        n_chunks = 2 ** round(math.log2(n_chunks))
+    return max(1, -(-n_rows // (n_chunks * _BLOCK))) * _BLOCK
 
 
 def parse_bytes(limit: float | str) -> float:
