@@ -72,24 +72,29 @@ class Reading:
 
 
 class Allowance:
-    """Memory that all samples of a fit share."""
+    """Memory that all samples of a fit share.
+
+    The first of them that needs a place decides for those with the same layout.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._without_place: WeakSet[Any] = WeakSet()
+        self.is_used = False
+        self._waiting: WeakSet[StreamSamples] = WeakSet()
 
-    def enter(self, samples: Any) -> None:
+    def enter(self, samples: StreamSamples) -> None:
         """Count these samples until they have a place."""
-        self._without_place.add(samples)
+        self._waiting.add(samples)
 
-    def leave(self, samples: Any) -> None:
-        """Count these samples no more: what they take is seen in the size of the process."""
-        self._without_place.discard(samples)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that have no place yet."""
-        return sum(samples.n_rows for samples in self._without_place)
+    def settle(self, samples: StreamSamples, plan: MemoryPlan, limit: float | None) -> None:
+        """Give a place to these samples, and to all that are like them."""
+        alike = [each for each in self._waiting if each.layout is samples.layout]
+        # Later samples come in the middle of a fit, whose batches are part of the process.
+        place = plan.place(sum(each.n_rows for each in alike), limit, may_fail=not self.is_used)
+        for each in alike:
+            each.place = place
+            self._waiting.discard(each)
+        self.is_used = True
 
 
 class StreamSamples:
@@ -110,11 +115,11 @@ class StreamSamples:
     def __init__(
         self, compute: Compute, layout: TensorLayout, reading: Reading, allowance: Allowance
     ) -> None:
-        self._compute, self._layout = compute, layout
+        self.layout, self._compute = layout, compute
         self._reading, self._allowance = reading, allowance
         self._piecewise = _for_pieces(compute)
         self._cores: Cores = []
-        self._rank = 0
+        self._ready = False
         self._kept: list[Rows] = []
         self._whole: Samples | None = None
         self.place = ""
@@ -133,10 +138,10 @@ class StreamSamples:
     def start(self, cores: Cores) -> None:
         """Take these cores; find a place for the rows when they come first."""
         self._cores = list(cores)
-        if cores[0].shape[1] != self._rank:
-            self._rank = cores[0].shape[1]
+        if not self._ready:
             with self._allowance.lock:  # one at a time measures what is left, and takes it
-                self._settle()
+                self._settle(rank=cores[0].shape[1])
+            self._ready = True
         if self._whole is not None:
             self._whole.start(cores)
 
@@ -161,7 +166,7 @@ class StreamSamples:
         def sums(rows: Rows) -> NormalEquations | None:
             if not len(rows):
                 return None
-            samples = self._piecewise.samples(rows, self._layout)
+            samples = self._piecewise.samples(rows, self.layout)
             samples.start(self._cores)
             return sums_of(samples)
 
@@ -174,19 +179,17 @@ class StreamSamples:
             raise ValueError(_NO_ROWS)
         return total
 
-    def _settle(self) -> None:
+    def _settle(self, rank: int) -> None:
         """Find a place for the rows, and bring them there."""
-        self._kept, self._whole = [], None
-        self._allowance.enter(self)
         on_device = isinstance(self._compute, DeviceCompute)
         limit = None if on_device else self._compute.budget.limit
-        if limit is not None:
-            self._warm_up()
-        plan = MemoryPlan.of(self._compute, self._layout, self._rank, self._reading)
-        self.place = plan.place(self._allowance.n_rows, limit)
+        if not self.place:
+            if limit is not None and not self._allowance.is_used:
+                self._warm_up()
+            plan = MemoryPlan.of(self._compute, self.layout, rank, self._reading)
+            self._allowance.settle(self, plan, limit)
         if self.place != "disk":
             self._keep()
-        self._allowance.leave(self)
 
     def _warm_up(self) -> None:
         """Have everything compiled and loaded, so that the process has its usual size."""
@@ -195,9 +198,9 @@ class StreamSamples:
             rows = next((rows for rows in few if len(rows)), None)
         if rows is None:
             raise ValueError(_NO_ROWS)
-        samples = self._piecewise.samples(rows, self._layout)
+        samples = self._piecewise.samples(rows, self.layout)
         samples.start(self._cores)
-        samples.normal_equations(0, np.ones(len(self._layout.maps)))
+        samples.normal_equations(0, np.ones(len(self.layout.maps)))
         samples.mixing_equations()
 
     def _keep(self) -> None:
@@ -217,7 +220,7 @@ class StreamSamples:
         if self.place == "rows":
             self._kept = kept
         else:
-            self._whole = self._compute.samples(_joined(kept), self._layout)
+            self._whole = self._compute.samples(_joined(kept), self.layout)
 
 
 @dataclass(frozen=True)
@@ -256,7 +259,7 @@ class MemoryPlan:
         )
         return cls(rows, state, scratch)
 
-    def place(self, n_rows: int, limit: float | None) -> str:
+    def place(self, n_rows: int, limit: float | None, *, may_fail: bool = True) -> str:
         """Return the fastest place for `n_rows` rows."""
         taken = room.resident()
         left = _SHARE * room.available() if limit is None else limit - taken - _MARGIN
@@ -264,7 +267,7 @@ class MemoryPlan:
             return "state"
         if self.rows * n_rows + self.scratch <= left:
             return "rows"
-        if self.scratch <= left:
+        if self.scratch <= left or not may_fail:
             return "disk"
         what = "`memory_limit` must be" if limit is not None else "The free memory should be"
         before = f" on top of the {taken / 1e6:.4g} MB that the process takes"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from operator import iadd
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -116,8 +115,10 @@ class _Sum:
             while self._added in self._waiting:
                 answer = self._waiting.pop(self._added)
                 self._added += 1
-                if answer is not None:
-                    self.total = answer if self.total is None else iadd(self.total, answer)
+                if self.total is None:
+                    self.total = answer
+                elif answer is not None:
+                    self.total += answer  # in the memory of the first
             self._changed.notify_all()
 
     def _end(self) -> None:

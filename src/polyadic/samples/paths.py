@@ -63,8 +63,8 @@ def open_file(path: Path, delimiter: str | None, decimal: str) -> RowFile:
     kind = format_of(path)
     if kind is None:
         raise ValueError(
-            f"`path` must end in {', '.join(_FORMATS)}, or .csv.gz, got {path}. Convert the file, or "
-            "rename it."
+            f"`path` must end in {', '.join(_FORMATS)} or .csv.gz, got {path}. Convert the file, "
+            "or rename it."
         )
     if kind == "npy":
         return NpyRows(path)
