@@ -63,7 +63,8 @@ class Part:
 
     def share(self, share: float) -> Part:
         """Return a part of this part, about `share` of its rows; larger ones hold smaller ones."""
-        return Part(self.seed, self.above, self.above + int(share * (self.upto - self.above)))
+        upto = self.above + int(share * (self.upto - self.above))
+        return Part(self.seed, self.above, min(upto, self.upto))
 
 
 def split(
