@@ -250,10 +250,13 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         if not isinstance(X, RowSource):
             return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
-        parts = (
+        parts = [
             Residuals.of(required_target(batch.y), prediction, batch.weight)
             for batch, prediction in self._predict_batches(X)
-        )
+            if batch.weight is None or batch.weight.any()
+        ]
+        if not parts:
+            raise ValueError(f"{X} has no row of positive weight to measure on.")
         return reduce(add, parts).r2()
 
     def _earlier_models(
