@@ -97,7 +97,9 @@ class Chunk(ABC):
     def restart(self, cores: Cores) -> None:
         """Go on with other cores, in the same memory."""
         self.set_cores(cores)
-        self.start()
+        self.responses = None
+        if self.keep:
+            self.start()
 
     def start(self) -> None:
         """Make products and responses for the cores as they are."""

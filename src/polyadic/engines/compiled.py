@@ -45,7 +45,8 @@ class CompiledEngine:
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         """Return the state of a chunk for these cores."""
         chunk = self._chunk(rows, cores, layout)
-        chunk.start()
+        if self.keep:  # else every step makes what it needs
+            chunk.start()
         return chunk
 
     def restart(self, state: Chunk, cores: Cores) -> Chunk:
