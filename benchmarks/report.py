@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import targets
+
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
@@ -14,7 +16,8 @@ def write(results: dict[str, Any], path: Path) -> None:
     """Put the tables between the markers of a page, or make a page of them."""
     text = path.read_text() if path.exists() else f"# Speed\n\n{BEGIN}\n{END}\n"
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    tables = "\n\n".join(SECTIONS[name](results[name]) for name in SECTIONS if name in results)
+    parts = [SECTIONS[name](results[name]) for name in SECTIONS if name in results]
+    tables = "\n\n".join([*parts, reached(results)])
     path.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}")
 
 
@@ -28,6 +31,15 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def reached(results: dict[str, Any]) -> str:
+    """Return what was to be reached beside what was."""
+    rows = [
+        [name, bound, number, "yes" if met else "no"]
+        for name, bound, number, met in targets.rows(results)
+    ]
+    return "### Asked and reached\n\n" + table(["number", "asked", "measured", "met"], rows)
 
 
 def machine(result: dict[str, Any]) -> str:
