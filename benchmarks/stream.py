@@ -24,7 +24,7 @@ from benchmarks.memory import _peak
 
 FILE_ROWS = 500_000
 N_INPUTS = 8
-LIMIT, TIGHT = "1.5GB", "600MB"
+LIMIT, TIGHT = "1.5GB", "500MB"
 HEAD = (
     "| rows | limit | where rows are | fit, s | ns a row and pass | million rows a second and core "
     "step | peak, MB |\n|---:|---:|---|---:|---:|---:|---:|"
