@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import blas_rate
 from polyadic import als, cpd
@@ -68,7 +67,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         samples = MemorySamples(CompiledEngine(shape.dtype), rows, layout, None, workers)
         for _ in range(2):
             start = _clock(lambda: samples.start(cores))
-            sweep = _clock(lambda: als.sweep([samples], als.Objective(alpha=1.0), model))
+            sweep = _clock(lambda: als.sweep([samples], als.Objective(alpha=1.0), als.Sweep(model)))
         samples.start(cores)
         parts = _parts(samples, layout, shape) if shape.threads == 1 else {}
     elements = shape.N * shape.P * shape.R * len(layout.core_sizes)
@@ -82,20 +81,24 @@ def measure(shape: Shape) -> dict[str, Any]:
 
 
 def _parts(samples: Any, layout: TensorLayout, shape: Shape) -> dict[str, float]:
-    """Time assembly and Gram of every step by themselves, on one thread."""
-    from polyadic.engines._chunk import sums
+    """Time the kernel of every step, and the Gram of its block by itself, on one thread.
+
+    A chunk goes through one block of columns after the other, and assembly is what the
+    Gram leaves of the time.
+    """
+    from polyadic.engines._chunk import scratch
+    from polyadic.engines._gram import COLUMNS, sums
 
     weights = np.ones(shape.P, dtype=shape.dtype)
-    maps = np.arange(shape.P)
-    assembly = gram = 0.0
-    with threadpool_limits(1):
-        for core in range(len(layout.core_sizes)):
-            for state in samples._states:
-                began = time.perf_counter()
-                M = state.block(core, weights, maps)
-                half = time.perf_counter()
-                sums(M)
-                assembly, gram = assembly + half - began, gram + time.perf_counter() - half
+    maps, dtype = np.arange(shape.P), np.dtype(shape.dtype)
+    kernel = gram = 0.0
+    for core in range(len(layout.core_sizes)):
+        for state in samples._states:
+            width = min(state.padded, COLUMNS[dtype])
+            kernel += _clock(lambda state=state, core=core: state.core_sums(core, weights, maps))
+            block = scratch((4 * shape.R + 1, width), dtype)
+            gram += _clock(lambda M=block: sums(M)) * state.padded / width
+    assembly = kernel - gram
     steps, columns = len(layout.core_sizes), 4 * shape.R + 1
     elements = shape.N * shape.P * shape.R * steps
     rows = len(samples._states[0].rows)

@@ -138,6 +138,34 @@ def test_predictions(problem, solver, dtype):
     np.testing.assert_allclose(response, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
 
 
+def test_sums_for_the_complex_objective_alone(problem):
+    if not problem.layout.is_complex:
+        pytest.skip("a real problem has one objective")
+    oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
+    engine = CompiledEngine(hermitian=True)
+    samples = MemorySamples(engine, problem.rows, problem.layout, 37)
+    for each in (samples, oracle):
+        each.start(problem.cores)
+    single = np.eye(len(problem.maps))[-1]
+    for core, weights in enumerate([problem.weights, single] * (len(problem.cores) // 2)):
+        mine, expected = (each.normal_equations(core, weights) for each in (samples, oracle))
+        np.testing.assert_allclose(mine.moment, expected.moment, rtol=0, atol=1e-9 * scale(mine))
+        found, wanted = hermitian(mine.gram), hermitian(expected.gram)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
+
+
+def hermitian(gram):
+    """Return AᴴA from the sums of [Re A, Im A]."""
+    half = len(gram) // 2
+    cross = gram[:half, half:]
+    return gram[:half, :half] + gram[half:, half:] + 1j * (cross - cross.T)
+
+
+def scale(equations):
+    """Return what rounding of the moment is relative to."""
+    return np.sqrt(equations.gram.diagonal().max() * equations.target)
+
+
 def test_threads_do_not_change_the_last_digit(problem):
     sums = []
     for n_jobs in (1, 2, 3):

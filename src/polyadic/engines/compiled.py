@@ -33,10 +33,14 @@ class CompiledEngine:
     keep : bool
         Whether state is kept between steps, N·R·P numbers in all; if not, every step
         makes its products anew, slower by about half the number of cores.
+    hermitian : bool
+        Whether only AᴴA is wanted of the Gram matrix, which is all that the complex objective
+        needs; with a single map that is a quarter less work.
     """
 
     dtype: str = "float64"
     keep: bool = True
+    hermitian: bool = False
 
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         """Return the state of a chunk for these cores."""
@@ -75,8 +79,9 @@ class CompiledEngine:
         return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(weights)
 
     def _chunk(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
-        kind = PolarChunk if PolarChunk.suits(layout) else GeneralChunk
-        return kind(rows, cores, layout, self.dtype, self.keep)
+        if PolarChunk.suits(layout):
+            return PolarChunk(rows, cores, layout, self.dtype, self.keep, self.hermitian)
+        return GeneralChunk(rows, cores, layout, self.dtype, self.keep)
 
     def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> int:
         """Return the memory that the state of `n_rows` rows takes."""

@@ -290,6 +290,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             chunk_size=self.chunk_size,
             memory_limit=self.memory_limit,
             n_jobs=self.n_jobs,
+            objective=self.objective,
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -11,24 +11,27 @@ from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.samples.workers import Workers
 
-# A chunk's block of the Gram matrix should stay in the second-level cache of a core.
-_BLOCK_BYTES = 1_000_000
-# Shorter work is not worth handing to another thread.
-_LEAST_SECONDS = 150e-6
+# Less work is not worth handing to another thread.
+_LEAST_SECONDS = 500e-6
+# From some megabytes on, memory comes in large pages, which the processor finds sooner.
+_MOST_BYTES = 12_000_000
+# Chunks that a large problem has at least, so that threads share them evenly.
+_CHUNKS = 16
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
-    """Return the rows of a chunk: a cache full, in chunks of equal size.
+    """Return the rows of a chunk: enough to be worth a thread, few enough to share.
 
     It depends on the problem alone, not on the number of threads, so that neither do the
     results.
     """
     columns = (2 if layout.is_complex else 1) * max(layout.core_sizes) * rank
-    rows = _BLOCK_BYTES // (8 * columns)
-    # Seconds a row takes, about: 1.5 ns an element, 30 billion sums a second.
-    seconds = 1.5e-9 * rank * len(layout.maps) + columns**2 / 30e9
-    rows = max(256, rows, int(_LEAST_SECONDS / seconds))
+    elements = rank * len(layout.maps)
+    # Seconds a row takes in a step, about: 1.5 ns an element, 45 billion sums a second.
+    seconds = 1.5e-9 * elements + columns**2 / 45e9
+    least, most = int(_LEAST_SECONDS / seconds), _MOST_BYTES // (16 * elements)
+    rows = max(256, least, min(most, n_rows // _CHUNKS))
     n_chunks = max(1, round(n_rows / rows))
     return -(-n_rows // n_chunks)
 
