@@ -94,8 +94,9 @@ class Budget:
         if needed > limit:
             raise MemoryError(
                 f"`memory_limit` must be at least {(needed + self._reserved) / 1e6:.3g} MB for "
-                f"{n_rows} rows, rank {rank} and {len(layout.maps)} feature maps ({kept / 1e6:.3g} MB to keep the "
-                f"state, which is faster), got {self.limit / 1e6:.3g} MB. Raise it, or lower "
+                f"{n_rows} rows, rank {rank} and {len(layout.maps)} feature maps "
+                f"({kept / 1e6:.3g} MB to keep the state, which is faster), got "
+                f"{self.limit / 1e6:.3g} MB. Raise it, or lower "
                 "rank, chunk_size, n_jobs or the number of feature maps."
             )
         return free
