@@ -147,6 +147,9 @@ class Data(Protocol):
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return about `most` rows, drawn by their hash, in memory; all if they are no more."""
 
+    def close(self) -> None:
+        """Let go of what is held outside this process; a fit does so when it ends."""
+
 
 @dataclass(frozen=True)
 class ArrayData:
@@ -213,6 +216,9 @@ class ArrayData:
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return all rows: they are in memory already."""
         return self
+
+    def close(self) -> None:
+        """Hold nothing outside this process."""
 
     def _part(self, part: Part) -> ArrayData:
         chosen = part.mask(self.X, self.y)

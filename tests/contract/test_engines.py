@@ -18,6 +18,7 @@ from polyadic.samples.plan import Budget
 from polyadic.samples.stream import open_rows
 from polyadic.samples.workers import Workers
 from polyadic.scaling import InputScaling, TargetScaling
+from tests.contract.clusters import on_a_cluster
 from tests.contract.problems import PROBLEMS
 
 # Relative to the largest entry of each sum.
@@ -46,7 +47,7 @@ def on_disk(request, engine, problem, chunk_size, workers):
     return samples
 
 
-SAMPLES = {"memory": in_memory, "disk": on_disk}
+SAMPLES = {"memory": in_memory, "disk": on_disk, "dask": on_a_cluster}
 
 SOLVERS = {
     "reference, chunks": (ReferenceEngine, {"chunk_size": 64}),
@@ -56,6 +57,7 @@ SOLVERS = {
     "compiled, no state": (CompiledEngine, {"keep": False}),
     "compiled, no state, chunks": (CompiledEngine, {"keep": False, "chunk_size": 70}),
     "compiled, disk, threads": (CompiledEngine, {"samples": "disk", "chunk_size": 41, "n_jobs": 3}),
+    "compiled, dask": (CompiledEngine, {"samples": "dask", "chunk_size": 41}),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from functools import reduce
 from numbers import Integral, Real
 from operator import add
@@ -93,8 +93,19 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, maps: Sequence[FeatureMap]) -> Self:
         """Fit every member and set the fitted attributes."""
-        earlier_members = getattr(self, "members_", []) if self.warm_start else []
-        data = self._training_data(X, y, sample_weight)
+        earlier = getattr(self, "members_", []) if self.warm_start else []
+        with closing(self._training_data(X, y, sample_weight)) as data:
+            return self._fit_to(data, X, y, sample_weight, maps, earlier)
+
+    def _fit_to(
+        self,
+        data: Data,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        maps: Sequence[FeatureMap],
+        earlier_members: list[Member],
+    ) -> Self:
         layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, self.n_features_in_)
         earlier = self._earlier_models(earlier_members, layout, data.n_targets)
         n_members, max_iter = self._setting("n_estimators"), self._setting("max_iter")
@@ -320,11 +331,11 @@ def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:
             f"and {len(singular) - 1} later ones were too; a small multiple of the identity "
             "was added. Increase alpha, or lower rank or n_basis.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=8,
         )
     if not weights.any():
         warnings.warn(
             "All feature weights became zero, so the model predicts the mean. Lower beta.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=8,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from polyadic.candidates import named_maps
+from polyadic.data import Data
 from polyadic.estimators._automatic import (
     SEARCH_ROWS,
     average,
@@ -259,7 +261,10 @@ class FeatureLearningRegressor(CPDRegressor):
                 '`warm_start=True` needs named feature maps, but feature_maps="auto". Pass a '
                 "list of maps, or warm_start=False."
             )
-        data = self._training_data(X, y, sample_weight)
+        with closing(self._training_data(X, y, sample_weight)) as data:
+            return self._search(data, X, y, sample_weight)
+
+    def _search(self, data: Data, X: Any, y: Any, sample_weight: Any) -> Self:
         fixed = not isinstance(self.n_estimators, str)
         count: Any = self.n_estimators if fixed else n_members(data.n_rows, self.effort)
         # One draw for all members, so that it is there again when a checkpoint goes on.

@@ -60,6 +60,9 @@ class StreamedData:
         view = view_of(known, [repr(name) for name in source.names], scale_inputs)
         return cls(source, view, known.n_rows, source.n_dropped or 0, known.targets.weight)
 
+    def close(self) -> None:
+        """Hold nothing outside this process."""
+
     @property
     def single_target(self) -> bool:
         """Whether targets are a vector."""

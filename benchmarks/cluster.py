@@ -1,0 +1,152 @@
+"""A local Dask cluster beside threads of one process: time, latency and bytes of a core step.
+
+    python -m benchmarks.cluster [--rows 1000000] [--rounds 5]
+
+prints Markdown.  Both ways compute the same sums of the same rows; their epochs take turns,
+so that a busy moment of the machine hits both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import psutil
+from dask.distributed import Client, LocalCluster
+from numpy.typing import NDArray
+
+from benchmarks.common import timed
+from polyadic import als, cpd
+from polyadic.compute import Compute
+from polyadic.data import ArrayData
+from polyadic.features import FourierFeatures, TensorLayout
+from polyadic.samples import Samples
+from polyadic.samples.dask import dask_data
+
+N_INPUTS, N_BASIS, RANK, PERIODS = 8, 16, 20, (2.0, 10.0)
+NAMES = [f"column {index}" for index in range(N_INPUTS)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5, help="epochs of each way")
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    options = {"n_workers": arguments.workers, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster):
+        _epochs(arguments.rows, arguments.workers, arguments.rounds)
+        _latency(arguments.workers)
+        _bytes(arguments.rows, arguments.workers)
+
+
+def _epochs(n_rows: int, n_workers: int, rounds: int) -> None:
+    """Print seconds of an epoch: threads of one process, and workers with 1 or 4 partitions."""
+    X, y = rows(n_rows, n_workers)
+    layout, model = problem()
+    local = ArrayData.of(X.compute(), y.compute()[:, None], None, NAMES)
+    print(f"## {n_rows:,} rows, {len(layout.core_sizes)} cores, rank {RANK}, {len(PERIODS)} maps\n")
+    print("| | s an epoch | speed beside threads |\n|---|---|---|")
+    for each in (1, 4):
+        X, y = rows(n_rows, n_workers * each)
+        with Compute.open(n_jobs=n_workers) as compute, spread(X, y) as data:
+            ways = [_turns(d.samples(compute, layout), model) for d in (local, data)]
+            times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
+        threads, cluster = (statistics.median(column) for column in zip(*times, strict=True))
+        ratio = statistics.median(here / there for here, there in times)
+        print(f"| {n_workers} threads in one process | {threads:.2f} | 1.00 |")
+        print(f"| {n_workers} workers, {each} partitions each | {cluster:.2f} | {ratio:.2f} |")
+
+
+def _turns(targets: list[Samples], model: als.Model) -> Iterator[als.Epoch]:
+    """Return the epochs of a fit, the first of which is behind it: it compiles and allocates."""
+    epochs = als.epochs(targets, als.Objective(alpha=1.0), model)
+    list(islice(epochs, 2))
+    return epochs
+
+
+def _latency(n_workers: int) -> None:
+    """Print the time of a core step that has nothing to compute."""
+    print("\n## Latency of a core step\n\n| partitions | ms, median | ms, least |\n|---|---|---|")
+    for n_partitions in (n_workers, 4 * n_workers, 16 * n_workers):
+        X, y = rows(100 * n_partitions, n_partitions)
+        with Compute.open(n_jobs=1) as compute, spread(X, y) as data:
+            seconds = list(_steps(data, compute, 40))
+        median, least = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
+        print(f"| {n_partitions} | {median:.1f} | {least:.1f} |")
+
+
+def _bytes(n_rows: int, n_workers: int) -> None:
+    """Print what passes through the machine's loopback for each core step, both ends of it."""
+    unknowns = 4 * RANK
+    print(
+        "\n## Bytes of a core step, over all connections of scheduler, workers and driver\n\n"
+        f"One sum of rank {RANK} is {8 * (unknowns**2 + unknowns):,} bytes.\n\n"
+        "| rows | partitions | bytes a step |\n|---|---|---|"
+    )
+    for count in (n_rows // 10, n_rows):
+        X, y = rows(count, n_workers)
+        with Compute.open(n_jobs=1) as compute, spread(X, y) as data:
+            steps = _steps(data, compute, 40)
+            next(steps)
+            before = _loopback()
+            n_steps = len(list(steps))
+            moved = (_loopback() - before) / n_steps
+        print(f"| {count:,} | {n_workers} | {moved:,.0f} |")
+
+
+def _loopback() -> int:
+    """Return the bytes that were sent inside this machine."""
+    return int(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)
+
+
+def _steps(data: Any, compute: Compute, n_steps: int) -> Iterator[float]:
+    """Take core steps, and yield the seconds that each one's sums took."""
+    layout, model = problem()
+    (samples,), (cores,) = data.samples(compute, layout), model.cores
+    samples.start(cores)
+    samples.mixing_equations()
+    for step in range(n_steps):
+        core = step % len(cores)
+        yield timed(lambda core=core: samples.normal_equations(core, model.weights))[0]
+        samples.commit(core, cores[core])
+
+
+def problem() -> tuple[TensorLayout, als.Model]:
+    """Return the model that is fitted."""
+    maps = tuple(FourierFeatures(period) for period in PERIODS)
+    layout = TensorLayout(maps, (N_BASIS,) * N_INPUTS, True)
+    cores = cpd.initial_cores(layout.core_sizes, RANK, True, np.random.RandomState(0))
+    return layout, als.Model((cores,), np.ones(len(maps)) / len(maps))
+
+
+def rows(n_rows: int, n_partitions: int) -> tuple[da.Array, da.Array]:
+    """Return inputs and targets that the workers draw themselves."""
+    size = -(-n_rows // n_partitions)
+    rng = da.random.default_rng(0)
+    X = rng.uniform(size=(n_rows, N_INPUTS), chunks=(size, N_INPUTS))
+    return X, X.map_blocks(_target, dtype=np.float64, drop_axis=1)
+
+
+def _target(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2])
+
+
+@contextmanager
+def spread(X: da.Array, y: da.Array) -> Iterator[Any]:
+    """Hold rows on the cluster."""
+    data = dask_data(X, y, None, NAMES, True)
+    try:
+        yield data
+    finally:
+        data.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""The driver's side of a cluster: where chunks are, how they are asked, what may go wrong.
+
+Every chunk has a home, the worker that holds it and the state of the fit.  Its tasks run
+there and nowhere else, since elsewhere the state would have to be made anew.  When a home is
+lost, Dask loads its chunks again on other workers; they get new homes, and the step is
+asked for once more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import dask
+import distributed
+from dask.utils import parse_timedelta
+
+from polyadic.samples.dask import _chunk
+from polyadic.samples.dask._inputs import loaded
+
+# How long a fit waits for workers when there are none, unless Dask's configuration has
+# another value under "polyadic.no-workers-timeout".
+NO_WORKERS_TIMEOUT = "60s"
+# Seconds after which the driver looks whether the workers it waits for are still there.
+_SLICE = 0.5
+
+_RESUME = "With checkpoint=… the same call goes on from the last epoch."
+_UNREACHABLE = (
+    "The scheduler of the Dask cluster does not answer any more. Connect a new Client, and fit "
+    f"again. {_RESUME}"
+)
+_CANCELLED = (
+    "The tasks of this fit were cancelled: the cluster was restarted or closed, or data that was "
+    f"scattered to it was lost. Fit again. {_RESUME}"
+)
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot go on with a fit."""
+
+
+class Cluster:
+    """The chunks of a fit, one future a partition.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of the cluster.
+    partitions : iterable of (Delayed, Delayed, Delayed or None)
+        Inputs, targets and weights of each.
+    names : sequence of str
+        Of the inputs, for error messages.
+    """
+
+    def __init__(
+        self, client: Any, partitions: Iterable[tuple[Any, Any, Any]], names: Sequence[str]
+    ) -> None:
+        self._client = client
+        self._patience = parse_timedelta(
+            dask.config.get("polyadic.no-workers-timeout", NO_WORKERS_TIMEOUT)
+        )
+        self._token, self._turns = uuid4().hex, count()
+        self._seen = time.monotonic()
+        self._most = 0
+        self._lock = threading.Lock()
+        load = dask.delayed(loaded, pure=False)
+        self._chunks: list[Any] = client.compute(
+            [
+                load(number, *parts, list(names), dask_key_name=self._key("load", number))
+                for number, parts in enumerate(partitions)
+            ]
+        )
+        self._homes: list[str] = []
+        self._workers: dict[str, int] = {}
+        try:
+            self._place()
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def most_chunks(self) -> int:
+        """The most chunks that share a worker."""
+        return max(map(self._homes.count, self._homes))
+
+    def release(self) -> None:
+        """Let go of everything on the workers."""
+        for chunk in self._chunks:
+            chunk.release()
+        self._chunks = []
+
+    def settle(self) -> None:
+        """Give chunks homes on workers that came, or that are left."""
+        if self._present() != self._workers:
+            self._place()
+
+    def combine(
+        self,
+        name: str,
+        task: Callable[..., Any],
+        together: Callable[[Sequence[Any]], Any],
+        **arguments: Any,
+    ) -> Any:
+        """Return the answers of all chunks, put together in the order of the partitions.
+
+        They are put together on the workers, a few at a time and always the same ones, so
+        that neither timing nor the place of a chunk changes the last digit.
+        """
+        while True:
+            if self._client.status == "closed":
+                raise ClusterError(_CANCELLED)
+            homes, chunks = self._homes, self._chunks
+            futures = asked = self._ask(homes, chunks, name, task, arguments)
+            try:
+                while len(futures) > 1 or futures is asked:
+                    futures = [
+                        self._client.submit(together, few, key=self._key("sum", index))
+                        for index, few in enumerate(_chunk.batches(futures))
+                    ]
+                    asked = [*asked, *futures]
+                answer = self._answer(futures[0], set(homes))
+            finally:
+                for future in asked:  # an exception that was caught may still refer to them
+                    future.release()
+            if answer is not None:
+                return answer[0]
+            self._place()
+
+    def _ask(
+        self,
+        homes: list[str],
+        chunks: list[Any],
+        name: str,
+        task: Callable[..., Any],
+        arguments: dict[str, Any],
+    ) -> list[Any]:
+        """Submit a task for every chunk at its home: one message for each worker."""
+        futures: list[Any] = [None] * len(chunks)
+        for home in dict.fromkeys(homes):
+            here = [index for index, other in enumerate(homes) if other == home]
+            asked = self._client.map(
+                task,
+                [chunks[index] for index in here],
+                key=[self._key(name, index) for index in here],
+                workers=[home],
+                **arguments,
+            )
+            for index, future in zip(here, asked, strict=True):
+                futures[index] = future
+        return futures
+
+    def _key(self, name: str, index: int) -> str:
+        """Return a key that the dashboard shows as its name."""
+        return f"polyadic-{name}-{self._token}-{next(self._turns)}-{index}"
+
+    def _answer(self, future: Any, homes: set[str]) -> tuple[Any] | None:
+        """Wait for an answer; return None where a home was lost on the way."""
+        limit = _SLICE
+        while True:
+            if self._done([future]):
+                try:
+                    return (future.result(timeout=limit),)
+                except distributed.KilledWorker as error:
+                    raise _killed(error) from error
+                except distributed.CancelledError as error:
+                    raise ClusterError(_CANCELLED) from error
+                except OSError as error:
+                    if future.status == "error":
+                        raise  # of the task itself
+                    if not isinstance(error, distributed.TimeoutError):
+                        raise ClusterError(_UNREACHABLE) from error
+                    limit *= 2  # a large answer takes its time
+            present = self._present()
+            if present and not present.keys() >= homes:
+                return None
+
+    def _done(self, futures: list[Any]) -> bool:
+        """Wait for a moment; return whether there is nothing left to wait for."""
+        try:
+            with self._client.as_current():  # a thread of the driver may know no client
+                distributed.wait(futures, timeout=_SLICE)
+        except distributed.TimeoutError:
+            return False
+        except distributed.CancelledError as error:
+            raise ClusterError(_CANCELLED) from error
+        return True
+
+    def _present(self) -> dict[str, int]:
+        """Return the workers and their threads; raise when there were none for too long."""
+        threads = dict(self._told(self._client.nthreads))
+        self._most = max(self._most, len(threads))
+        if threads:
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > self._patience:
+            lost = f"all {self._most} were lost" if self._most else "none ever came"
+            raise ClusterError(
+                f"The Dask cluster has had no workers for {self._patience:g} s: {lost}. Start "
+                f"workers, and fit again. {_RESUME}"
+            )
+        return threads
+
+    def _told(self, question: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what the scheduler answers."""
+        try:
+            return question(*arguments)
+        except (OSError, RuntimeError, distributed.CancelledError) as error:
+            raise ClusterError(_UNREACHABLE) from error
+
+    def _place(self) -> None:
+        """Give every chunk a home: a worker that has it, unless that has too many."""
+        with self._lock:  # members of an ensemble may be fitted in several threads
+            while True:
+                holders, self._workers = self._holders()
+                homes = spread(holders, self._workers)
+                if all(home in held for home, held in zip(homes, holders, strict=True)):
+                    self._homes = homes
+                    return
+                self._chunks = [
+                    chunk if home in held else self._moved(chunk, home)
+                    for chunk, home, held in zip(self._chunks, homes, holders, strict=True)
+                ]
+
+    def _moved(self, chunk: Any, home: str) -> Any:
+        """Have a chunk copied to a worker; the one it comes from is let go."""
+        key = self._key("move", 0)
+        where = {"workers": [home], "allow_other_workers": True}
+        return self._client.submit(_chunk.moved, chunk, key=key, **where)
+
+    def _holders(self) -> tuple[list[set[str]], dict[str, int]]:
+        """Return the workers that have each chunk, once all are there, and all workers."""
+        while True:
+            self._done(self._chunks)
+            for chunk in self._chunks:
+                self._check(chunk)
+            present, known = self._present(), self._told(self._client.who_has, self._chunks)
+            holders = [present.keys() & known.get(chunk.key, ()) for chunk in self._chunks]
+            if all(holders):
+                return holders, present
+            time.sleep(0.02)  # the client hears of a loss later than the scheduler
+
+    def _check(self, chunk: Any) -> None:
+        """Raise what loading a chunk raised."""
+        if chunk.status == "error":
+            error = chunk.exception()
+            raise _killed(error) if isinstance(error, distributed.KilledWorker) else error
+
+
+def _killed(error: Any) -> ClusterError:
+    return ClusterError(
+        f"A task of this fit ended several workers, one after the other ({error}). Most often "
+        f"they run out of memory: use more or smaller partitions, or set memory_limit. {_RESUME}"
+    )
+
+
+def spread(holders: Sequence[Iterable[str]], threads: Mapping[str, int]) -> list[str]:
+    """Return a home for every chunk: one of its holders, unless that has more than its share.
+
+    The share of a worker is in proportion to its threads, rounded up.
+    """
+    total = sum(threads.values())
+    room = {address: -(-len(holders) * n // total) for address, n in threads.items()}
+    homes = [""] * len(holders)
+
+    def settle(index: int, candidates: Iterable[str]) -> None:
+        home = max(sorted(candidates), key=room.__getitem__)
+        homes[index], room[home] = home, room[home] - 1
+
+    for index, held in enumerate(holders):
+        free = [address for address in held if room.get(address, 0) > 0]
+        if free:
+            settle(index, free)
+    for index, home in enumerate(homes):
+        if not home:
+            settle(index, room)
+    return homes

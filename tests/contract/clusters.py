@@ -1,0 +1,51 @@
+"""Samples on a Dask cluster that lives in this process, for the contract tests."""
+
+from __future__ import annotations
+
+import atexit
+from functools import cache
+
+import numpy as np
+import pytest
+
+from polyadic.compute import Compute
+from polyadic.data import View
+from polyadic.samples.plan import Budget
+from polyadic.scaling import InputScaling, TargetScaling
+
+
+@cache
+def client():
+    """Return a client of two threads, which pass chunks without copying them."""
+    distributed = pytest.importorskip("distributed", reason="needs polyadic[dask]")
+    opened = distributed.Client(
+        processes=False,
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address=":0",
+        set_as_default=False,
+    )
+    atexit.register(opened.close)
+    return opened
+
+
+def on_a_cluster(request, engine, problem, chunk_size, workers):
+    """Spread the rows over three partitions."""
+    rows = problem.rows
+    with client().as_current():
+        import dask.array as da
+
+        from polyadic.samples.dask import dask_data
+
+        size = -(-len(rows) // 3)
+        parts = [
+            None if a is None else da.from_array(a, chunks=(size, *a.shape[1:]))
+            for a in (rows.X, rows.y, rows.weight)
+        ]
+        data = dask_data(*parts, ["a"] * rows.X.shape[1], False)
+    as_they_are = View(
+        InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
+    )
+    compute = Compute(engine, chunk_size, workers, Budget())
+    (samples,) = data.samples(compute, problem.layout, view=as_they_are)
+    return samples

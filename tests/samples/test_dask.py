@@ -1,0 +1,340 @@
+"""Fits to Dask collections on two worker processes agree with fits in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+distributed = pytest.importorskip("distributed", reason="needs polyadic[dask]")
+da = pytest.importorskip("dask.array", reason="needs polyadic[dask]")
+
+import pandas as pd  # noqa: E402
+from dask.distributed import Client, LocalCluster, get_task_stream  # noqa: E402
+from dask.utils import key_split  # noqa: E402
+from distributed.protocol.pickle import dumps  # noqa: E402
+
+from polyadic import FeatureLearningRegressor, KernelMachineRegressor  # noqa: E402
+from polyadic.estimators import feature_learning  # noqa: E402
+from polyadic.features import PurePowerFeatures  # noqa: E402
+from polyadic.samples.dask import dask_data  # noqa: E402
+from tests.contract.clusters import client as in_process_client  # noqa: E402
+from tests.samples.partitions import MAPS, SETTINGS, collections, model, problem  # noqa: E402
+
+dd = pytest.importorskip("dask.dataframe", reason="needs polyadic[dask]")
+
+
+@pytest.fixture(scope="module")
+def opened():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def client(opened):
+    with opened.as_current():
+        yield opened
+
+
+def assert_nothing_is_left(client):
+    """Raise unless the cluster forgets all tasks, which it does soon after it is told."""
+    until = time.monotonic() + 10
+    while client.who_has() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not client.who_has()
+    assert not any(client.has_what().values())
+    assert not client.futures
+
+
+def assert_same_fit(fitted, expected):
+    X = problem()[0]
+    assert_allclose(fitted.predict(X), expected.predict(X), rtol=0, atol=1e-8)
+    assert_allclose(fitted.feature_weights_, expected.feature_weights_, rtol=0, atol=1e-8)
+    assert_allclose(fitted.loss_curve_, expected.loss_curve_, rtol=1e-8)
+    assert fitted.n_samples_fit_ == expected.n_samples_fit_
+
+
+@pytest.mark.parametrize(
+    ("targets", "options"),
+    [
+        (slice(0, 1), {}),
+        (slice(None), {}),
+        (slice(None), {"early_stopping": True, "max_iter": 6}),
+        (0, {"early_stopping": True, "n_estimators": 2}),
+        (0, {"subsample": 0.3, "max_iter": 6}),
+        (0, {"memory_limit": "200kB"}),
+        (0, {"engine": "reference", "scale_inputs": False}),
+        (0, {"objective": "complex", "mixing": "l1", "dtype": "float64", "chunk_size": 50}),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
+)
+def test_arrays_agree_with_memory(client, targets, options):
+    X, Y, weight = problem()
+    y = Y[:, targets]
+    fitted = model(**options).fit(*collections(X, y, weight))
+    assert_same_fit(fitted, model(**options).fit(X, y, weight))
+
+
+def test_arrays_without_weights_agree_with_memory(client):
+    X, Y, _ = problem()
+    assert_same_fit(model().fit(*collections(X, Y[:, 0])), model().fit(X, Y[:, 0]))
+
+
+def frame():
+    X, Y, weight = problem()
+    table = pd.DataFrame(X, columns=list("abc")).assign(weight=weight, y=Y[:, 0], z=Y[:, 1])
+    return table, dd.from_pandas(table, npartitions=3)
+
+
+@pytest.mark.parametrize("target", ["y", ["y", "z"]])
+def test_data_frames_agree_with_memory(client, target):
+    table, lazy = frame()
+    parts = [list("abc"), target, "weight"]
+    fitted = model().fit(*(lazy[part] for part in parts))
+    expected = model().fit(*(table[part] for part in parts))
+    assert list(fitted.feature_names_in_) == list("abc")
+    assert_allclose(fitted.predict(table[parts[0]]), expected.predict(table[parts[0]]), atol=1e-8)
+    predicted = fitted.predict(lazy[parts[0]])
+    assert isinstance(predicted, da.Array)
+    assert predicted.ndim == np.ndim(table[target])
+    assert_allclose(predicted.compute(), expected.predict(table[parts[0]]), atol=1e-8)
+    score = fitted.score(*(lazy[part] for part in parts))
+    assert_allclose(score, expected.score(*(table[part] for part in parts)), rtol=1e-8)
+    with pytest.raises(ValueError, match=r"inputs \['a', 'b', 'c'\] in this order"):
+        fitted.predict(lazy[["c", "b", "a"]])
+
+
+def test_one_map_and_a_warm_start(client):
+    X, Y, _ = problem()
+    arrays = collections(X, Y[:, 0])
+    one = {**SETTINGS, "max_iter": 3}
+    fitted = KernelMachineRegressor(MAPS[0], **one).fit(*arrays)
+    expected = KernelMachineRegressor(MAPS[0], **one).fit(X, Y[:, 0])
+    assert_allclose(fitted.predict(X), expected.predict(X), atol=1e-8)
+    warm = model(warm_start=True, max_iter=2).fit(*arrays).fit(*arrays)
+    expected = model(warm_start=True, max_iter=2).fit(X, Y[:, 0]).fit(X, Y[:, 0])
+    assert_allclose(warm.predict(X), expected.predict(X), atol=1e-8)
+
+
+def test_an_automatic_fit_agrees_with_memory(client):
+    X, Y, weight = problem()
+    options = {"effort": 0.05, "n_estimators": 2, "n_jobs": 1, "random_state": 0}
+    fitted = FeatureLearningRegressor(**options).fit(*collections(X, Y[:, 0], weight))
+    expected = FeatureLearningRegressor(**options).fit(X, Y[:, 0], weight)
+    assert_allclose(fitted.predict(X), expected.predict(X), rtol=0, atol=1e-8)
+
+
+def test_a_search_takes_some_rows_and_fits_to_all(client, monkeypatch):
+    X, Y, weight = problem()
+    monkeypatch.setattr(feature_learning, "SEARCH_ROWS", 200)
+    options = {"effort": 0.05, "n_estimators": 2, "random_state": 0}
+    with get_task_stream(client) as stream:
+        fitted = FeatureLearningRegressor(**options, n_jobs=2).fit(*collections(X, Y[:, 0], weight))
+    assert "polyadic-core-step" in {key_split(task["key"]) for task in stream.data}
+    assert fitted.n_samples_fit_ == np.count_nonzero(weight)
+    assert max(fitted.selection_["n_rows"]) < 250
+    assert fitted.score(X, Y[:, 0]) > 0.9
+    assert_nothing_is_left(client)
+
+
+def test_taken_rows_are_about_as_many_as_asked_for_and_in_order(client):
+    X, Y, _ = problem()
+    data = dask_data(*collections(X, Y, None), list("abc"), True)
+    rows = data.taken(150, seed=3)
+    assert 100 < rows.n_rows < 200
+    where = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in rows.X]
+    assert where == sorted(where)
+    assert_array_equal(rows.y, Y[where])
+    everything = data.taken(len(X), seed=3)
+    assert_array_equal(everything.X, X)
+    data.close()
+
+
+def test_predictions_are_lazy_and_need_no_client():
+    X, Y, weight = problem()
+    for y in (Y, Y[:, 0]):
+        fitted = model(max_iter=2).fit(X, y)
+        lazy, targets, weights = collections(X, y, weight)
+        predicted = fitted.predict(lazy.map_blocks(_fails, meta=X[:0]))
+        assert predicted.shape == y.shape
+        assert predicted.chunks[0] == lazy.chunks[0]
+        with pytest.raises(ZeroDivisionError):
+            predicted.compute(scheduler="synchronous")
+        predicted = fitted.predict(lazy.rechunk({1: 1}))
+        assert_allclose(predicted.compute(), fitted.predict(X), rtol=1e-12)
+        assert_allclose(
+            fitted.score(lazy, targets, weights), fitted.score(X, y, weight), rtol=1e-10
+        )
+    holes = da.where(lazy > 0.999, np.nan, lazy)
+    with pytest.raises(ValueError, match="`X` must be finite, but row"):
+        fitted.predict(holes).compute(scheduler="synchronous")
+    empty = fitted.predict(lazy[:0])
+    assert empty.compute().shape == (0,)
+
+
+def _fails(block):
+    raise ZeroDivisionError
+
+
+def test_tasks_have_readable_names_and_nothing_is_left(client):
+    X, Y, weight = problem()
+    with get_task_stream(client) as stream:
+        model().fit(*collections(X, Y, weight))
+    names = {key_split(task["key"]) for task in stream.data}
+    steps = {"load", "statistics", "start", "core-step", "sum"}
+    assert names >= {f"polyadic-{step}" for step in steps}
+    assert_nothing_is_left(client)
+
+
+def test_where_chunks_are_does_not_change_the_last_digit(client):
+    X, Y, weight = problem()
+    arrays = collections(X, Y, weight)
+    first, again = model().fit(*arrays), model().fit(*arrays)
+    with in_process_client().as_current():
+        elsewhere = model().fit(*arrays)
+    for other in (again, elsewhere):
+        for mine, theirs in zip(first.cores_, other.cores_, strict=True):
+            assert_array_equal(mine, theirs)
+
+
+def test_what_a_step_sends_does_not_depend_on_the_number_of_rows(client, monkeypatch):
+    sent, received = [], []
+    ask, answer = client.map, distributed.Future.result
+
+    def asked(*arguments, **options):
+        sent.append(len(dumps(options)))
+        return ask(*arguments, **options)
+
+    def answered(*arguments, **options):
+        received.append(len(dumps(result := answer(*arguments, **options))))
+        return result
+
+    def sizes(n_rows):
+        sent.clear(), received.clear()
+        X, Y, _ = problem(n_rows)
+        model(max_iter=2, tol=0).fit(*collections(X, Y[:, 0]))
+        return np.array(sent), np.array(received)
+
+    monkeypatch.setattr(client, "map", asked)
+    monkeypatch.setattr(distributed.Future, "result", answered)
+    # Numbers of steps and versions have more or fewer digits, and nothing else differs.
+    for few, many in zip(sizes(300), sizes(3000), strict=True):
+        assert len(few) == len(many) > 10
+        assert_allclose(few, many, rtol=0, atol=50)
+
+
+def _fitted_inside(seed):
+    X, Y, weight = problem()
+    return model(random_state=seed, n_jobs=2).fit(X, Y, weight).predict(X)
+
+
+def test_fits_inside_tasks_are_those_outside(client):
+    inside = client.gather(client.map(_fitted_inside, range(4)))
+    assert_array_equal(inside, [_fitted_inside(seed) for seed in range(4)])
+
+
+def test_members_in_several_threads_of_the_driver(client):
+    X, Y, _ = problem()
+    arrays, results = collections(X, Y[:, 0]), {}
+
+    def fit(seed):
+        with client.as_current():
+            results[seed] = model(random_state=seed).fit(*arrays).predict(X)
+
+    threads = [threading.Thread(target=fit, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in range(3):
+        expected = model(random_state=seed).fit(X, Y[:, 0]).predict(X)
+        assert_allclose(results[seed], expected, atol=1e-8)
+
+
+def test_partitions_that_are_empty_or_without_weight_do_no_harm(client):
+    X, Y, weight = problem()
+    y, weight = Y[:, 0], np.where(np.arange(len(X)) < 100, 0.0, weight)
+    lazy = [da.from_array(a, chunks=((100, 0, 150, len(X) - 250), *a.shape[1:])) for a in (X, y)]
+    weights = da.from_array(weight, chunks=((100, 0, 150, len(X) - 250),))
+    expected = model(early_stopping=True).fit(X, y, weight)
+    assert_same_fit(model(early_stopping=True).fit(*lazy, weights), expected)
+
+
+def test_targets_are_cut_like_inputs_and_may_be_in_memory(client):
+    X, Y, weight = problem()
+    lazy = collections(X, Y[:, 0])[0]
+    expected = model(max_iter=2).fit(X, Y[:, 0], weight)
+    others = da.from_array(Y[:, 0], chunks=77), da.from_array(weight, chunks=200)
+    assert_same_fit(model(max_iter=2).fit(lazy, *others), expected)
+    assert_same_fit(model(max_iter=2).fit(lazy.rechunk((90, 2)), Y[:, 0], weight), expected)
+
+
+def test_mistakes_are_named_without_a_client():
+    lazy, y = collections(*problem()[:2])
+    with pytest.raises(ValueError, match=r"needs a client, and there is none.*Client\(\)"):
+        model().fit(lazy, y)
+    with pytest.raises(ValueError, match="`y` must hold the targets"):
+        model().fit(lazy)
+    with pytest.raises(ValueError, match="for each of the 400 rows of `X`, got 300"):
+        model().fit(lazy, y[:300])
+    with pytest.raises(ValueError, match="`sample_weight` must be one number"):
+        model().fit(lazy, y, lazy)
+    table, frames = frame()
+    with pytest.raises(ValueError, match="partitions of `X`, which has 3, got 1"):
+        model().fit(frames[["a"]], dd.from_pandas(table["y"], npartitions=1))
+    with pytest.raises(TypeError, match="`y` must be a Dask collection"):
+        model().fit(frames[["a"]], table["y"])
+    for kind in ("str", "category", "datetime64[ns]"):
+        text = frames.assign(b=frames["b"].astype("int64").astype(kind))
+        with pytest.raises(ValueError, match="`X` must be numeric, but column 'b' is"):
+            model().fit(text[["a", "b"]], text["y"])
+
+
+def test_bad_values_are_named_with_their_partition(client):
+    X, y, weight = problem()
+    cases = [
+        (0, np.nan, "`X` must be finite, but row 22 of partition 1 has nan in column 2"),
+        (1, np.inf, "`y` must be finite, but row 22 of partition 1 has inf"),
+        (2, np.nan, "`sample_weight` must be finite, but row 22 of partition 1"),
+        (2, -1.0, "must not be negative, but row 22 of partition 1 has -1"),
+    ]
+    for index, value, message in cases:
+        arrays = [X.copy(), y[:, 0].copy(), weight.copy()]
+        arrays[index][(172, 2) if index == 0 else 172] = value
+        with pytest.raises(ValueError, match=message):
+            model().fit(*collections(*arrays))
+    with pytest.raises(ValueError, match="at least one positive entry"):
+        model().fit(*collections(X, y[:, 0], np.zeros(len(X))))
+    text = collections(X, y)[0].astype(object).map_blocks(_with_text, dtype=object)
+    with pytest.raises(ValueError, match="`X` of partition 0 must be numeric"):
+        model().fit(text, collections(X, y)[1])
+    _, frames = frame()
+    with pytest.raises(ValueError, match="partition 1 has"):
+        model().fit(frames[["a"]], frames["y"].map_partitions(_shorter, meta=frames["y"]._meta))
+    with pytest.raises(ValueError, match="at least one row"):
+        model().fit(frames[frames["a"] > 2][["a"]], frames[frames["a"] > 2]["y"])
+    assert_nothing_is_left(client)
+
+
+def _with_text(block):
+    block = block.copy()
+    block[0, 0] = "text"
+    return block
+
+
+def _shorter(part):
+    return part if part.index[0] == 0 else part[1:]
+
+
+def test_an_overflow_is_the_error_it_is_in_memory(client):
+    X, Y, _ = problem()
+    powers = KernelMachineRegressor(
+        PurePowerFeatures(), n_basis=64, rank=4, max_iter=2, scale_inputs=False, random_state=0
+    )
+    with pytest.raises(FloatingPointError, match="normal equations overflowed"):
+        powers.fit(*collections(1e50 * X, Y[:, 0]))
+    assert_nothing_is_left(client)

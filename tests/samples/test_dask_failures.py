@@ -1,0 +1,283 @@
+"""Workers that die, move and come, in real processes; and what chunks make of it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("distributed", reason="needs polyadic[dask]")
+
+import dask
+from dask.distributed import Client, LocalCluster
+
+from polyadic import cpd
+from polyadic.compute import Compute
+from polyadic.data import View
+from polyadic.engines.compiled import CompiledEngine
+from polyadic.features import TensorLayout
+from polyadic.samples.dask import _chunk, dask_data
+from polyadic.samples.dask._chunk import Chunk, Rows, Setup, Stale, Step
+from polyadic.samples.dask._cluster import ClusterError, spread
+from polyadic.scaling import InputScaling, TargetScaling
+from tests.samples.partitions import MAPS, collections, model, problem
+
+LONG = {"max_iter": 6, "tol": 0.0, "random_state": 1}
+
+
+@contextmanager
+def fresh_cluster(n_workers=2, **options):
+    """Open workers with a client that is current in this thread alone."""
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", **options}
+    with (
+        LocalCluster(n_workers=n_workers, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        yield client
+
+
+def two_workers(client, killed):
+    """Wait until two workers are there again; return their process ids."""
+    while True:
+        client.wait_for_workers(2, timeout=60)
+        pids = [pid for pid in client.run(os.getpid, on_error="return").values() if pid != killed]
+        if len(pids) == 2 and all(isinstance(pid, int) for pid in pids):
+            return pids
+        time.sleep(0.05)
+
+
+def test_a_worker_killed_at_any_moment_does_not_change_the_result():
+    X, Y, weight = problem()
+    expected = model(**LONG).fit(X, Y[:, 0], weight)
+    rng, kills, killed = np.random.RandomState(int(time.time())), 0, -1
+    with fresh_cluster() as client:
+        began = time.monotonic()
+        model(**LONG).fit(*collections(X, Y[:, 0], weight))
+        duration = time.monotonic() - began
+        for _ in range(10):
+            killed = int(rng.choice(two_workers(client, killed)))
+            timer = threading.Timer(rng.uniform(0, duration), os.kill, (killed, signal.SIGKILL))
+            timer.start()
+            fitted = model(**LONG).fit(*collections(X, Y[:, 0], weight))
+            kills += timer.finished.is_set()
+            timer.join()
+            assert_allclose(fitted.predict(X), expected.predict(X), rtol=0, atol=1e-8)
+            assert_allclose(fitted.loss_curve_, expected.loss_curve_, rtol=1e-8)
+    assert kills >= 5  # of workers that were at work
+
+
+@contextmanager
+def process(command, *options):
+    """Run a command of Dask in a process that nobody starts again."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", f"distributed.cli.{command}", "--no-dashboard", *options],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+
+
+def worker_process(address):
+    return process("dask_worker", address, "--no-nanny", "--nthreads", "1")
+
+
+def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tmp_path):
+    X, Y, weight = problem()
+    path, arrays = tmp_path / "fit", collections(X, Y[:, 0], weight)
+    options = {**LONG, "max_iter": 15}
+    with fresh_cluster(0) as client:
+        address = client.scheduler_info()["address"]
+        with worker_process(address) as one, worker_process(address) as other:
+            client.wait_for_workers(2, timeout=60)
+
+            def kill_all():
+                while not path.exists() or path.stat().st_size < 2000:
+                    time.sleep(0.01)  # until a model is in it
+                one.kill(), other.kill()
+
+            killer = threading.Thread(target=kill_all)
+            killer.start()
+            interrupted = model(checkpoint=path, **options)
+            with (
+                dask.config.set({"polyadic.no-workers-timeout": "1s"}),
+                pytest.raises(ClusterError, match=r"for 1 s: all 2 were lost.*checkpoint="),
+            ):
+                interrupted.fit(*arrays)
+            killer.join()
+    assert 1 <= interrupted.n_iter_ < 15
+    assert interrupted.predict(X).shape == (len(X),)
+    assert path.exists()
+    with fresh_cluster() as client:
+        resumed = model(checkpoint=path, **options).fit(*arrays)
+        expected = model(**options).fit(*arrays)
+    assert not path.exists()
+    assert resumed.loss_curve_ == expected.loss_curve_
+    for mine, theirs in zip(resumed.cores_, expected.cores_, strict=True):
+        assert_array_equal(mine, theirs)
+
+
+def test_a_cluster_that_never_had_workers_is_an_error_soon():
+    with (
+        fresh_cluster(0, processes=False),
+        dask.config.set({"polyadic.no-workers-timeout": "200ms"}),
+        pytest.raises(ClusterError, match=r"no workers for 0.2 s: none ever came"),
+    ):
+        model().fit(*collections(*problem()))
+
+
+def test_a_lost_scheduler_is_an_error_soon():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    X, Y, weight = problem()
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "15s"}),
+        process("dask_scheduler", "--host", address) as scheduler,
+        worker_process(address),
+        Client(address, set_as_default=False) as client,
+        client.as_current(),
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        arrays = collections(X, Y, weight)
+        model().fit(*arrays)
+        timer = threading.Timer(0.5, scheduler.kill)
+        timer.start()
+        with pytest.raises(ClusterError, match=r"[Ff]it again"):
+            model(max_iter=1000, tol=0.0).fit(*arrays)
+
+
+def _ends_its_worker(block):
+    os._exit(1)
+
+
+def test_a_task_that_ends_its_workers_is_an_error_in_words():
+    X, y = collections(*problem()[:2])
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        fresh_cluster(1),
+        pytest.raises(ClusterError, match=r"ended several workers.*memory"),
+    ):
+        model().fit(X.map_blocks(_ends_its_worker, meta=np.empty((0, 0))), y)
+
+
+def test_chunks_move_to_workers_that_come_and_go():
+    X, Y, weight = problem()
+    layout, cores = _layout()
+    steps = []
+    with Compute.open(n_jobs=1) as compute, fresh_cluster(1, processes=False) as client:
+        data = dask_data(*collections(X, Y[:, 0], weight), list("abc"), True)
+        (samples,) = data.samples(compute, layout)
+        for n_workers in (1, 2, 1):
+            client.cluster.scale(n_workers)
+            while len(client.nthreads()) != n_workers:
+                time.sleep(0.01)
+            samples.start(cores)
+            samples.mixing_equations()
+            steps.append(samples.normal_equations(2, np.ones(2)))
+            held = [
+                sum(key.startswith(("polyadic-load", "polyadic-move")) for key in keys)
+                for keys in client.has_what().values()
+            ]
+            assert sorted(held) == ([1, 2] if n_workers == 2 else [3])
+        data.close()
+    for step in steps[1:]:
+        assert_array_equal(step.gram, steps[0].gram)
+
+
+@pytest.mark.parametrize(
+    ("holders", "threads", "homes"),
+    [
+        (["a", "b", "a", "b"], {"a": 1, "b": 1}, "abab"),
+        (["a", "a", "a", "a"], {"a": 1, "b": 1}, "aabb"),
+        (["a", "a", "a", "a"], {"a": 1, "b": 3}, "abbb"),
+        (["ab", "a", "b", "ab"], {"a": 1, "b": 1, "c": 1}, "aabb"),
+        (["b", "b", "b"], {"a": 1, "b": 1}, "bba"),
+        (["a"], {"a": 4, "b": 4}, "a"),
+    ],
+)
+def test_homes_are_where_chunks_are_unless_they_are_too_many(holders, threads, homes):
+    assert "".join(spread(holders, threads)) == homes
+
+
+def _layout():
+    layout = TensorLayout(tuple(MAPS), (4, 4, 4), True)
+    return layout, cpd.initial_cores(layout.core_sizes, 3, True, np.random.RandomState(0))
+
+
+@pytest.fixture
+def chunk():
+    X, Y, weight = problem()
+    used = weight > 0
+    return Chunk(0, Rows(X[used], Y[used], weight[used]), len(X))
+
+
+def _setup():
+    view = View(InputScaling.identity(3), TargetScaling(np.zeros(2), np.ones(2)))
+    return Setup(view, None, _layout()[0], Compute, CompiledEngine(), 64, None)
+
+
+def _step(version, core, *, changes=(), group=0, live=(0,), whole=None):
+    cores = {} if whole is None else {"setup": _setup(), "cores": whole}
+    before = version - len(changes) if changes else version
+    return Step(
+        group, 0, frozenset(live), before, version, tuple(changes), core, np.ones(2), **cores
+    )
+
+
+def test_a_chunk_without_its_state_says_so_and_makes_it_anew(chunk):
+    _, cores = _layout()
+    later = [core + 0.1 for core in cores]
+    chunk.sums(_step(1, 0, whole=cores))
+    moved = pickle.loads(pickle.dumps(chunk))
+    changed = _step(2, 1, changes=[(0, later[0])])
+    expected = chunk.sums(changed)
+    assert isinstance(moved.sums(changed), Stale)
+    whole = [later[0], *cores[1:]]
+    rebuilt = moved.sums(_step(2, 1, changes=[(0, later[0])], whole=whole))
+    assert_allclose(rebuilt.gram, expected.gram, rtol=0, atol=1e-10 * expected.gram.max())
+    # The task ran twice, and its successor was lost.
+    again = chunk.sums(changed)
+    assert_allclose(again.gram, expected.gram, rtol=0, atol=1e-10 * expected.gram.max())
+    assert isinstance(chunk.sums(_step(4, 2, changes=[(1, later[1])])), Stale)
+
+
+def test_state_that_is_not_in_use_any_more_is_let_go(chunk):
+    _, cores = _layout()
+    empty = len(pickle.dumps(chunk))
+    for group in range(3):
+        chunk.sums(_step(1, 0, group=group, live=(0, 1, 2), whole=cores))
+    assert len(pickle.dumps(chunk)) == empty  # state does not travel
+    assert not isinstance(chunk.sums(_step(1, 1, group=2, live=(2,))), Stale)
+    for group in (0, 1):
+        assert isinstance(chunk.sums(_step(1, 1, group=group, live=(group, 2))), Stale)
+
+
+def test_an_exception_in_the_middle_of_a_step_leaves_no_wrong_state(chunk, monkeypatch):
+    _, cores = _layout()
+    chunk.sums(_step(1, 0, whole=cores))
+    step = _step(2, 1, changes=[(0, cores[0])])
+    monkeypatch.setattr(CompiledEngine, "commit", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        chunk.sums(step)
+    monkeypatch.undo()
+    assert isinstance(chunk.sums(step), Stale)
+
+
+def test_answers_add_up_but_stale_ones_spoil_the_sum():
+    assert _chunk.total([None, None]) is None
+    assert isinstance(_chunk.total([None, Stale(), 3]), Stale)
+    assert _chunk.total([None, 2, 3]) == 5
