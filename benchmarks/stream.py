@@ -89,7 +89,7 @@ def main() -> None:
     print(json.dumps({
         **a, "fitted": model.n_samples_fit_, "seconds": seconds, "busy_s": busy,
         "peak_B": peak, "step_s": float(np.median(steps)), "n_steps": len(steps),
-        "place": places[-1],        "r2": model.score(test), "losses": model.loss_curve_,
+        "place": places[-1], "r2": model.score(test), "losses": model.loss_curve_,
     }))  # fmt: skip
 
 
