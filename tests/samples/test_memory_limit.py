@@ -12,8 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from polyadic import FeatureLearningRegressor, open_rows
+from polyadic import FeatureLearningRegressor, cpd, open_rows
+from polyadic.engines import Rows
+from polyadic.engines.compiled import CompiledEngine
+from polyadic.features import TensorLayout
 from polyadic.samples import disk, room
+from polyadic.samples.memory import MemorySamples
+from polyadic.samples.plan import Budget
 from tests.samples.rows import MAPS, table, write
 
 FIT = """
@@ -110,3 +115,17 @@ def test_all_samples_of_a_fit_share_the_allowance(tmp_path, monkeypatch):
     (n_rows, place), *others = plans
     assert (place, others) == ("rows", [])
     assert n_rows == pytest.approx(len(table()[0]), abs=2)
+
+
+def test_memory_that_is_set_aside_is_not_for_state():
+    """A search on rows from disk leaves room for what the process takes beside its state."""
+    engine, layout = CompiledEngine(), TensorLayout(tuple(MAPS), (4, 4), True)
+    rows = Rows(np.zeros((1000, 2)), np.zeros(1000))
+    state = engine.state_bytes(1000, layout, rank=8)
+    cores = cpd.initial_cores(layout.core_sizes, 8, True, np.random.RandomState(0))
+    for reserved, keeps in ((0.0, True), (1.2 * state, False)):
+        budget = Budget(2.0 * state)
+        budget.reserve(reserved)
+        samples = MemorySamples(engine, rows, layout, 100, budget=budget)
+        samples.start(cores)
+        assert samples.memoryless is not keeps

@@ -69,7 +69,12 @@ class Budget:
 
     def __init__(self, limit: float | str | None = None) -> None:
         self.limit = None if limit is None else parse_bytes(limit)
+        self._reserved = 0.0
         self._samples: WeakSet[Any] = WeakSet()
+
+    def reserve(self, taken: float) -> None:
+        """Set bytes of the limit aside for what is not state."""
+        self._reserved = taken
 
     def enter(self, samples: Any) -> None:
         """Count the rows of these samples for as long as they live."""
@@ -84,18 +89,20 @@ class Budget:
         from polyadic.engines.compiled import CompiledEngine
 
         assert isinstance(engine, CompiledEngine)
+        limit = self.limit - self._reserved
         n_rows = sum(len(samples) for samples in self._samples)
         kept = engine.state_bytes(n_rows, layout, rank)
-        if kept <= self.limit:
+        if kept <= limit:
             return engine
         scratch = min(n_rows, chunk_size * workers.n_jobs)
         free = replace(engine, keep=False)
         needed = free.state_bytes(n_rows, layout, rank) + engine.state_bytes(scratch, layout, rank)
-        if needed > self.limit:
+        if needed > limit:
             raise MemoryError(
-                f"`memory_limit` must be at least {needed / 1e6:.3g} MB for {n_rows} rows, rank "
-                f"{rank} and {len(layout.maps)} feature maps ({kept / 1e6:.3g} MB to keep the "
-                f"state, which is faster), got {self.limit / 1e6:.3g} MB. Raise it, or lower "
+                f"`memory_limit` must be at least {(needed + self._reserved) / 1e6:.3g} MB for "
+                f"{n_rows} rows, rank {rank} and {len(layout.maps)} feature maps "
+                f"({kept / 1e6:.3g} MB to keep the state, which is faster), got "
+                f"{self.limit / 1e6:.3g} MB. Raise it, or lower "
                 "rank, chunk_size, n_jobs or the number of feature maps."
             )
         return free
