@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba.np.linalg  # noqa: F401  brings LAPACK in, under the name used below
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from polyadic._jit import inline, jit
 
@@ -79,10 +82,7 @@ def solve_real(
 
 @inline
 def _solve(matrix: Any, moment: Any, current: Any, scale: float) -> Any:
-    """Return the answer, and whether it is finite, no worse and from pivots above rounding.
-
-    Raises LinAlgError where the matrix is not positive definite or not finite.
-    """
+    """Return the answer, and whether it is finite, no worse and from pivots above rounding."""
     n = len(moment)
     inverse = np.empty(n)
     for i in range(n):
@@ -93,7 +93,8 @@ def _solve(matrix: Any, moment: Any, current: Any, scale: float) -> Any:
         for j in range(n):
             factor[i, j] = matrix[i, j] * (inverse[i] * inverse[j])
         factor[i, i] = 1.0
-    factor = np.linalg.cholesky(factor)
+    if _cholesky(factor) != 0:  # it is not positive definite
+        return current, False
     least = 1.0
     for i in range(n):
         least = min(least, factor[i, i].real)
@@ -106,6 +107,38 @@ def _solve(matrix: Any, moment: Any, current: Any, scale: float) -> Any:
     bound = _quadratic(matrix, moment, current) + 1e-12 * scale
     rounding = 4 * n * 2.220446049250313e-16
     return answer, least * least >= rounding and _quadratic(matrix, moment, answer) <= bound
+
+
+# LAPACK as numba calls it.  Its own np.linalg.cholesky raises where there is no factor, and
+# what compiled code holds when it raises is never freed.
+_KINDS = {types.float64: "d", types.complex128: "z"}
+_POTRF = {
+    number: types.ExternalFunction(
+        "numba_xxpotrf",
+        types.intc(types.char, types.char, types.intp, types.CPointer(number), types.intp),
+    )
+    for number in _KINDS
+}
+
+
+def _cholesky(matrix: Any) -> int:
+    """Replace the lower triangle by L with L Lᴴ = `matrix`; return 0 if there is one."""
+    try:
+        matrix[:] = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return 1
+    return 0
+
+
+@overload(_cholesky)
+def _compiled_cholesky(matrix: Any) -> Any:
+    potrf, kind = _POTRF[matrix.dtype], ord(_KINDS[matrix.dtype])
+    upper = ord("U")  # of the transpose, which is what LAPACK sees in an array of rows
+
+    def factorise(matrix: Any) -> Any:
+        return potrf(kind, upper, len(matrix), matrix.ctypes, len(matrix))
+
+    return factorise
 
 
 @inline

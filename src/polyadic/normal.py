@@ -109,10 +109,7 @@ def solve_core(
         solve = _solve.solve_real_part if objective == "real" else _solve.solve_complex
     sums = (equations.gram, equations.moment, others, current)
     arrays = (np.ascontiguousarray(array) for array in sums)
-    try:
-        value, sound = solve(*arrays, alpha, equations.target)
-    except np.linalg.LinAlgError:  # no Cholesky factor, or not finite
-        sound = False
+    value, sound = solve(*arrays, alpha, equations.target)
     if sound:
         return CoreSolution(value, 0.0)
     return solve_core_guarded(equations, others, current, alpha, objective)

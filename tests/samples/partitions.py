@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from polyadic import FeatureLearningRegressor
@@ -31,3 +33,13 @@ def collections(*arrays):
 def model(**options):
     """Return an estimator that fits the problem in a moment."""
     return FeatureLearningRegressor(MAPS, **{**SETTINGS, **options})
+
+
+def assert_nothing_is_left(client):
+    """Raise unless the cluster forgets all tasks, which it does soon after it is told."""
+    until = time.monotonic() + 10
+    while client.who_has() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not client.who_has()
+    assert not any(client.has_what().values())
+    assert not client.futures

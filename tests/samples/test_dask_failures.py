@@ -30,7 +30,8 @@ from polyadic.samples.dask import _chunk, dask_data
 from polyadic.samples.dask._chunk import Chunk, Rows, Setup, Stale, Step
 from polyadic.samples.dask._cluster import ClusterError, spread
 from polyadic.scaling import InputScaling, TargetScaling
-from tests.samples.partitions import MAPS, collections, model, problem
+from tests.contract.clusters import client as in_process_client
+from tests.samples.partitions import MAPS, assert_nothing_is_left, collections, model, problem
 
 LONG = {"max_iter": 6, "tol": 0.0, "random_state": 1}
 
@@ -95,6 +96,39 @@ def worker_process(address):
     return process("dask_worker", address, "--no-nanny", "--nthreads", "1")
 
 
+def when_a_model_is_kept(path, action):
+    """Do something in a thread, as soon as a checkpoint has a model in it."""
+
+    def wait():
+        while not path.exists() or path.stat().st_size < 2000:
+            time.sleep(0.01)
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_leaves_a_model_a_checkpoint_and_an_empty_cluster(tmp_path):
+    X, Y, weight = problem()
+    path, arrays = tmp_path / "fit", collections(X, Y[:, 0], weight)
+    options = {**LONG, "max_iter": 30}
+    client = in_process_client()
+    with client.as_current():
+        interrupted = model(checkpoint=path, **options)
+        thread = when_a_model_is_kept(path, lambda: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            interrupted.fit(*arrays)
+        thread.join()
+        assert_nothing_is_left(client)
+        assert interrupted.score(X, Y[:, 0]) > 0.5
+        resumed = model(checkpoint=path, **options).fit(*arrays)
+        expected = model(**options).fit(*arrays)
+        assert_nothing_is_left(client)
+    assert resumed.loss_curve_ == expected.loss_curve_
+    assert_array_equal(resumed.predict(X), expected.predict(X))
+
+
 def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tmp_path):
     X, Y, weight = problem()
     path, arrays = tmp_path / "fit", collections(X, Y[:, 0], weight)
@@ -104,13 +138,7 @@ def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tm
         with worker_process(address) as one, worker_process(address) as other:
             client.wait_for_workers(2, timeout=60)
 
-            def kill_all():
-                while not path.exists() or path.stat().st_size < 2000:
-                    time.sleep(0.01)  # until a model is in it
-                one.kill(), other.kill()
-
-            killer = threading.Thread(target=kill_all)
-            killer.start()
+            killer = when_a_model_is_kept(path, lambda: (one.kill(), other.kill()))
             interrupted = model(checkpoint=path, **options)
             with (
                 dask.config.set({"polyadic.no-workers-timeout": "1s"}),

@@ -156,24 +156,23 @@ def loaded(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -> Ch
 
 
 def numbers(
-    values: Any, name: str, partition: int | None, columns: Sequence[str] = ()
+    values: Any, name: str, partition: int, columns: Sequence[str] = ()
 ) -> NDArray[np.float64]:
     """Return one partition as finite doubles; raise an error that says where it has others."""
-    where = "" if partition is None else f" of partition {partition}"
     try:
         if hasattr(values, "to_numpy"):
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        place = where or " to predict"
-        raise ValueError(f"`{name}`{place} must be numeric: {error}. Encode text.") from error
+        raise ValueError(
+            f"`{name}` must be numeric, but partition {partition} is not: {error}. Encode text."
+        ) from error
     finite = np.isfinite(array)
     if not finite.all():
         row, *column = np.argwhere(~finite)[0].tolist()
-        value = array[(row, *column)]
-        of = f" in {columns[column[0]]}" if column and columns else ""
+        where = f" in {columns[column[0]]}" if column and columns else ""
         raise ValueError(
-            f"`{name}` must be finite, but row {row}{where} has {value}{of}. Drop such rows, or "
-            "fill them in."
+            f"`{name}` must be finite, but row {row} of partition {partition} has "
+            f"{array[(row, *column)]}{where}. Drop such rows, or fill them in."
         )
     return array

@@ -12,6 +12,7 @@ import dask
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.estimators._data import input_names
 from polyadic.samples.dask._chunk import batches, total
 from polyadic.samples.dask._inputs import loaded, numbers, partitions, with_whole_rows
 from polyadic.scores import Residuals
@@ -20,9 +21,8 @@ from polyadic.scores import Residuals
 def predict_lazily(estimator: Any, X: Any) -> Any:
     """Return the predictions as a Dask array; nothing is computed yet."""
     X = with_whole_rows(X)
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    blocks = X if names is None else X.to_dask_array()
-    task = partial(_predicted, _single_threaded(estimator), names=names)
+    blocks = X.to_dask_array() if hasattr(X, "columns") else X
+    task = partial(_predicted, _single_threaded(estimator))
     if estimator._single_target:
         return blocks.map_blocks(
             task, dtype=np.float64, drop_axis=1, name=_name("predict"), meta=np.empty(0)
@@ -64,9 +64,9 @@ def _single_threaded(estimator: Any) -> Any:
     return model
 
 
-def _predicted(estimator: Any, X: Any, names: list[str] | None = None) -> NDArray[np.float64]:
-    """Predict one partition."""
-    y = _columns(estimator, numbers(X, "X", None, names or ()))
+def _predicted(estimator: Any, X: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[np.float64]:
+    """Predict one partition, whose number Dask passes as `block_id`."""
+    y = _columns(estimator, numbers(X, "X", block_id[0], input_names(estimator)))
     return y[:, 0] if estimator._single_target else y
 
 
@@ -80,11 +80,5 @@ def _columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _residuals(estimator: Any, number: int, X: Any, y: Any, weight: Any) -> Residuals | None:
     """Sum up one partition."""
-    rows = loaded(number, X, y, weight, _shown(estimator)).rows
+    rows = loaded(number, X, y, weight, input_names(estimator)).rows
     return Residuals.of(rows.y, _columns(estimator, rows.X), rows.weight) if len(rows) else None
-
-
-def _shown(estimator: Any) -> list[str]:
-    """Return the names of the inputs for error messages."""
-    names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
-    return [f"column {name!r}" for name in names]
