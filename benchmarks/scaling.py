@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common import median_time
 from benchmarks.machine import blas_rate
 from polyadic import als, cpd
 from polyadic.engines import Rows
@@ -86,18 +87,19 @@ def _parts(samples: Any, layout: TensorLayout, shape: Shape) -> dict[str, float]
     A chunk goes through one block of columns after the other, and assembly is what the
     Gram leaves of the time.
     """
-    from polyadic.engines._chunk import scratch
     from polyadic.engines._gram import COLUMNS, sums
 
-    weights = np.ones(shape.P, dtype=shape.dtype)
-    maps, dtype = np.arange(shape.P), np.dtype(shape.dtype)
-    kernel = gram = 0.0
-    for core in range(len(layout.core_sizes)):
-        for state in samples._states:
-            width = min(state.padded, COLUMNS[dtype])
-            kernel += _clock(lambda state=state, core=core: state.core_sums(core, weights, maps))
-            block = scratch((4 * shape.R + 1, width), dtype)
-            gram += _clock(lambda M=block: sums(M)) * state.padded / width
+    dtype, maps = np.dtype(shape.dtype), np.arange(shape.P)
+    weights = np.ones(shape.P, dtype=dtype)
+    padded = [state.padded for state in samples._states]
+    width = min(padded[0], COLUMNS[dtype])
+    M = np.random.default_rng(0).standard_normal((4 * shape.R + 1, width)).astype(dtype)
+    gram = median_time(lambda: sums(M), 15) * sum(padded) / width * len(layout.core_sizes)
+    kernel = sum(
+        _clock(lambda state=state, core=core: state.core_sums(core, weights, maps))
+        for core in range(len(layout.core_sizes))
+        for state in samples._states
+    )
     assembly = kernel - gram
     steps, columns = len(layout.core_sizes), 4 * shape.R + 1
     elements = shape.N * shape.P * shape.R * steps
