@@ -112,10 +112,11 @@ def _solve(matrix: Any, moment: Any, current: Any, scale: float) -> Any:
 # LAPACK as numba calls it.  Its own np.linalg.cholesky raises where there is no factor, and
 # what compiled code holds when it raises is never freed.
 _KINDS = {types.float64: "d", types.complex128: "z"}
-_POTRF = {
+_POINTER: Any = types.CPointer
+_POTRF: dict[Any, Any] = {
     number: types.ExternalFunction(
         "numba_xxpotrf",
-        types.intc(types.char, types.char, types.intp, types.CPointer(number), types.intp),
+        types.intc(types.char, types.char, types.intp, _POINTER(number), types.intp),
     )
     for number in _KINDS
 }
