@@ -171,7 +171,7 @@ def test_without_a_seed_a_fit_goes_on_with_the_one_it_drew(interruption, always_
 def test_an_interrupted_estimator_is_fitted_so_far(interruption, tmp_path):
     X, y = problem()
     for kind in ("joint", "members", "automatic"):
-        model = KINDS[kind](random_state=0)
+        model = KINDS[kind](random_state=0, checkpoint=tmp_path / kind)
         n_steps = interruption.run(lambda: KINDS[kind](random_state=0).fit(X, y))  # noqa: B023
         interruption.run(lambda: model.fit(X, y), n_steps * 4 // 5)  # noqa: B023
         assert model.score(X, y) > 0.9
