@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import median_time, split
-from benchmarks.paper import ours
+from benchmarks.paper import whole_fit
 
 
 def run(folder: str | None, repeats: int, threads: int) -> list[dict[str, Any]]:
@@ -18,7 +18,7 @@ def run(folder: str | None, repeats: int, threads: int) -> list[dict[str, Any]]:
     rows = split("wine", folder)
     X = np.resize(rows[0], (100_000, rows[0].shape[1]))
     models = {
-        "polyadic, paper settings": ours("wine", rows, 0, 1),
+        "polyadic, paper settings": whole_fit("wine", rows, 0, 1),
         "HistGradientBoostingRegressor": HistGradientBoostingRegressor().fit(rows[0], rows[2]),
         "KernelRidge(kernel='rbf')": KernelRidge(kernel="rbf").fit(rows[0], rows[2]),
     }

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from benchmarks.common import median_time
 from benchmarks.machine import blas_rate
 from polyadic import als, cpd
 from polyadic.engines import Rows
@@ -68,7 +68,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         samples = MemorySamples(CompiledEngine(shape.dtype), rows, layout, None, workers)
         for _ in range(2):
             start = _clock(lambda: samples.start(cores))
-            sweep = _clock(lambda: als.sweep([samples], als.Objective(alpha=1.0), model))
+            sweep = _clock(lambda: als.sweep([samples], als.Objective(alpha=1.0), als.Sweep(model)))
         samples.start(cores)
         parts = _parts(samples, layout, shape) if shape.threads == 1 else {}
     elements = shape.N * shape.P * shape.R * len(layout.core_sizes)
@@ -82,20 +82,25 @@ def measure(shape: Shape) -> dict[str, Any]:
 
 
 def _parts(samples: Any, layout: TensorLayout, shape: Shape) -> dict[str, float]:
-    """Time assembly and Gram of every step by themselves, on one thread."""
-    from polyadic.engines._chunk import sums
+    """Time the kernel of every step, and the Gram of its block by itself, on one thread.
 
-    weights = np.ones(shape.P, dtype=shape.dtype)
-    maps = np.arange(shape.P)
-    assembly = gram = 0.0
-    with threadpool_limits(1):
-        for core in range(len(layout.core_sizes)):
-            for state in samples._states:
-                began = time.perf_counter()
-                M = state.block(core, weights, maps)
-                half = time.perf_counter()
-                sums(M)
-                assembly, gram = assembly + half - began, gram + time.perf_counter() - half
+    A chunk goes through one block of columns after the other, and assembly is what the
+    Gram leaves of the time.
+    """
+    from polyadic.engines._gram import COLUMNS, sums
+
+    dtype, maps = np.dtype(shape.dtype), np.arange(shape.P)
+    weights = np.ones(shape.P, dtype=dtype)
+    padded = [state.padded for state in samples._states]
+    width = min(padded[0], COLUMNS[dtype])
+    M = np.random.default_rng(0).standard_normal((4 * shape.R + 1, width)).astype(dtype)
+    gram = median_time(lambda: sums(M), 15) * sum(padded) / width * len(layout.core_sizes)
+    kernel = sum(
+        _clock(lambda state=state, core=core: state.core_sums(core, weights, maps))
+        for core in range(len(layout.core_sizes))
+        for state in samples._states
+    )
+    assembly = kernel - gram
     steps, columns = len(layout.core_sizes), 4 * shape.R + 1
     elements = shape.N * shape.P * shape.R * steps
     rows = len(samples._states[0].rows)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyadic.normal import NormalEquations, guarded_solve, solve_core
+from polyadic.normal import NormalEquations, guarded_solve, solve_core, solve_core_guarded
 
 seeds = st.integers(0, 10**6)
 
@@ -145,3 +145,35 @@ def test_a_core_without_data_or_penalty_stays_finite(objective, is_complex, seed
     solution = solve_core(empty, np.zeros((3, 3), dtype=core.dtype), core, 0.0, objective)
     assert solution.value.shape == core.shape
     assert np.isfinite(solution.value).all()
+
+
+def core_problem(rng, size, rank, field, n_rows):
+    """Return sums, the Gram of the other cores and a current core, all random."""
+    draw = rng.standard_normal
+    current, other = draw((size, rank)), draw((rank + 1, rank))
+    if field is complex:
+        current, other = current + 1j * draw((size, rank)), other + 1j * draw((rank + 1, rank))
+    columns = size * rank * (2 if field is complex else 1)
+    equations = NormalEquations.of(draw((n_rows, columns)), draw(n_rows), None)
+    return equations, other.conj().T @ other, current
+
+
+@pytest.mark.parametrize(
+    ("field", "objective"), [(complex, "complex"), (complex, "real"), (float, "real")]
+)
+@pytest.mark.parametrize(("size", "rank"), [(2, 1), (2, 9), (5, 4)])
+def test_the_compiled_solve_is_the_plain_one(rng, field, objective, size, rank):
+    problem = core_problem(rng, size, rank, field, 200)
+    found = solve_core(*problem, 0.3, objective)
+    expected = solve_core_guarded(*problem, 0.3, objective)
+    assert found.jitter == expected.jitter == 0.0
+    np.testing.assert_allclose(found.value, expected.value, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["complex", "real"])
+def test_what_is_not_sound_is_left_to_the_plain_solve(rng, objective):
+    problem = core_problem(rng, 2, 4, complex, 3)  # fewer rows than unknowns, no penalty
+    found = solve_core(*problem, 0.0, objective)
+    expected = solve_core_guarded(*problem, 0.0, objective)
+    assert found.jitter == expected.jitter > 0
+    np.testing.assert_array_equal(found.value, expected.value)

@@ -6,6 +6,7 @@ from polyadic.estimators import (
     KernelMachineRegressorCV,
 )
 from polyadic.model_file import load, save
+from polyadic.samples.stream import open_rows
 
 __version__ = "0.1.0"
 
@@ -15,5 +16,6 @@ __all__ = [
     "KernelMachineRegressorCV",
     "__version__",
     "load",
+    "open_rows",
     "save",
 ]

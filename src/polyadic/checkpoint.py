@@ -19,7 +19,7 @@ from typing import Any, Generic, Self, TypeVar
 from polyadic import als
 from polyadic.container import Container
 from polyadic.features import FeatureMap
-from polyadic.files import replacing
+from polyadic.files import leftovers, replacing
 from polyadic.model_values import Decoder, Encoder, ModelFileError
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Checkpoint:
         self._values: dict[str, Any] = {}
         self._identity = identity
         self._lock = threading.RLock()
-        self._written = self._duration = -float("inf")
+        self._written, self._duration = -float("inf"), 0.0
         self._pending = False
         if self._path is not None and self._path.exists():
             self._values = self._read(self._path, {type(m) for m in feature_maps})
@@ -123,10 +123,17 @@ class Checkpoint:
         trace: TracebackType | None,
     ) -> None:
         if error is None:
-            if self._path is not None:
-                self._path.unlink(missing_ok=True)
+            self._remove()
         elif not isinstance(error, OSError):  # a full disk is full for this file too
             self.write()
+
+    def _remove(self) -> None:
+        """Remove the file, and what processes left that were killed while they wrote it."""
+        if self._path is None:
+            return
+        self._path.unlink(missing_ok=True)
+        for left in leftovers(self._path):
+            left.unlink(missing_ok=True)
 
     def _read(self, path: Path, maps: set[type[FeatureMap]]) -> dict[str, Any]:
         try:

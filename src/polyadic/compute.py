@@ -46,6 +46,7 @@ class Compute:
         chunk_size: int | str = "auto",
         memory_limit: float | str | None = None,
         n_jobs: int | None = None,
+        objective: str = "real",
     ) -> Iterator[Compute]:
         """Hold threads for the length of a fit or a prediction."""
         if device not in (None, "cpu"):
@@ -62,7 +63,7 @@ class Compute:
         rows = None if isinstance(chunk_size, str) else chunk_size
         budget = Budget(memory_limit)
         with Workers(_openmp_effective_n_threads(n_jobs)).open() as workers:
-            yield cls(_engine(engine, dtype), rows, workers, budget)
+            yield cls(_engine(engine, dtype, objective), rows, workers, budget)
 
     def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
         """Return the samples of one target's rows."""
@@ -79,7 +80,7 @@ class Compute:
         return predict(self.engine, X, cores, weights, layout, self.chunk_size, self.workers)
 
 
-def _engine(name: str, dtype: str) -> Engine:
+def _engine(name: str, dtype: str, objective: str) -> Engine:
     """Return an engine by its name; numba is loaded no sooner than it is needed."""
     if name == "reference":
         from polyadic.engines.reference import ReferenceEngine
@@ -87,4 +88,4 @@ def _engine(name: str, dtype: str) -> Engine:
         return ReferenceEngine(dtype)
     from polyadic.engines.compiled import CompiledEngine
 
-    return CompiledEngine(dtype)
+    return CompiledEngine(dtype, hermitian=objective == "complex")

@@ -31,6 +31,19 @@ def gram(core: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(core.conj().T @ core)
 
 
+def grams(cores: Cores) -> Sequence[NDArray[Any]]:
+    """Return W^H W of every core, in one call where all are of one size."""
+    stacked = _stacked(cores)
+    if stacked is None:
+        return [gram(core) for core in cores]
+    return list(stacked.conj().transpose(0, 2, 1) @ stacked)
+
+
+def _stacked(cores: Cores) -> NDArray[Any] | None:
+    """Return all cores as one array; None where their sizes differ."""
+    return np.array(cores) if len({len(core) for core in cores}) == 1 else None
+
+
 def gram_product(grams: Sequence[NDArray[Any]], without: int | None = None) -> NDArray[Any]:
     """Return the Hadamard product H of the cores' Grams, one of them left out on request."""
     product = np.ones_like(grams[0])
@@ -42,15 +55,16 @@ def gram_product(grams: Sequence[NDArray[Any]], without: int | None = None) -> N
 
 def later_gram_products(cores: Cores) -> list[NDArray[Any]]:
     """Return for each core the Hadamard product of the Grams of those that follow it."""
-    products = [np.ones_like(gram(cores[-1]))]
-    for core in cores[:0:-1]:
-        products.append(products[-1] * gram(core))
+    each = grams(cores)
+    products = [np.ones_like(each[-1])]
+    for later in each[:0:-1]:
+        products.append(products[-1] * later)
     return products[::-1]
 
 
 def squared_norm(cores: Cores) -> float:
     """Return ‖w‖² without forming w."""
-    return float(gram_product([gram(core) for core in cores]).real.sum())
+    return float(gram_product(grams(cores)).real.sum())
 
 
 def rebalance(cores: Cores) -> Cores:
@@ -58,10 +72,16 @@ def rebalance(cores: Cores) -> Cores:
 
     A term that is zero in one core is zero altogether, so all its columns become zero.
     """
-    norms = np.array([np.linalg.norm(core, axis=0) for core in cores])
+    stacked = _stacked(cores)
+    if stacked is None:
+        norms = np.array([np.linalg.norm(core, axis=0) for core in cores])
+    else:
+        norms = np.linalg.norm(stacked, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.exp(np.mean(np.log(norms), axis=0))
         scales = np.where(norms > 0, mean / norms, 0.0)
+    if stacked is not None:
+        return list(stacked * scales[:, None])
     return [core * scale for core, scale in zip(cores, scales, strict=True)]
 
 

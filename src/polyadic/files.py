@@ -30,6 +30,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
+def leftovers(path: Path) -> list[Path]:
+    """Return the temporary files of processes that were killed while they wrote `path`."""
+    return [other for other in path.parent.iterdir() if other.name.startswith(f".{path.name}.")]
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -15,8 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
+_MIXES = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+    (np.uint64(31), np.uint64(1)),
+)
 
 
 # Up to so many rows the number of held-out ones is exact; beyond, chance is as good.
@@ -25,15 +28,16 @@ _EXACT_ROWS = 10_000
 
 def row_hash(table: NDArray[Any], seed: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each row's values (splitmix64 over the columns)."""
-    # Adding zero turns −0.0 into 0.0, which is the same value with other bits.
-    bits = np.ascontiguousarray(table, dtype=np.float64).__add__(0.0).view(np.uint64)
-    state = np.full(len(bits), seed, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for column in bits.T:
-            state = (state ^ column) + _GOLDEN
-            state = (state ^ (state >> np.uint64(30))) * _MIX_1
-            state = (state ^ (state >> np.uint64(27))) * _MIX_2
-            state = state ^ (state >> np.uint64(31))
+    state = np.full(len(table), seed, dtype=np.uint64)
+    shifted = np.empty_like(state)
+    for column in np.asarray(table, dtype=np.float64).T:
+        # Adding zero turns −0.0 into 0.0, which is the same value with other bits.
+        state ^= (column + 0.0).view(np.uint64)
+        state += _GOLDEN
+        for shift, factor in _MIXES:
+            np.right_shift(state, shift, out=shifted)
+            state ^= shifted
+            state *= factor
     return state
 
 
@@ -63,7 +67,8 @@ class Part:
 
     def share(self, share: float) -> Part:
         """Return a part of this part, about `share` of its rows; larger ones hold smaller ones."""
-        return Part(self.seed, self.above, self.above + int(share * (self.upto - self.above)))
+        upto = self.above + int(share * (self.upto - self.above))
+        return Part(self.seed, self.above, min(upto, self.upto))
 
 
 def split(

@@ -70,73 +70,11 @@ def initial_weights(n_maps: int, mixing: str, rng: np.random.RandomState) -> NDA
 
 
 def nonnegative_quadratic(Q: Matrix, c: Vector) -> Vector:
-    """Minimise ½λᵀQλ − cᵀλ over λ ≥ 0 by the active-set method of Lawson and Hanson.
+    """Minimise ½λᵀQλ − cᵀλ over λ ≥ 0, where Q is positive semi-definite and a minimum exists."""
+    from polyadic._active_set import nonnegative_minimum  # numba is loaded when it is needed
 
-    Q is positive semi-definite and the minimum exists.  One weight is freed at a time, the
-    one with the steepest descent; each round must lower the value, so there is no cycle.
-    """
     scale, Q = _unit_diagonal(Q)
-    c = c / scale
-    weights, best = np.zeros(len(c)), 0.0
-    free = np.zeros(len(c), dtype=bool)
-    useless = np.zeros(len(c), dtype=bool)  # freeing these gained nothing but rounding
-    while True:
-        descent, rounding = _descent(Q, c, weights)
-        descent[free | useless | (descent <= rounding)] = 0.0
-        steepest = int(np.argmax(descent))
-        if descent[steepest] <= 0:
-            return np.asarray(weights / scale)
-        trial = free.copy()
-        trial[steepest] = True
-        moved = _descend(Q, c, weights, trial)
-        value = float(moved @ (0.5 * Q @ moved - c))
-        if value < best:
-            weights, best, free = moved, value, trial
-            useless[:] = False
-        else:
-            useless[steepest] = True
-
-
-def _descend(Q: Matrix, c: Vector, weights: Vector, free: NDArray[np.bool_]) -> Vector:
-    """Go to the minimum over the free weights; those that reach zero are bound, in `free`."""
-    flat = True
-    while free.any():
-        system = Q[np.ix_(free, free)]
-        descent, rounding = _descent(Q, c, weights)
-        newton, ray = _directions(system, descent[free])
-        # The value may fall along the null space of Q, where only a bound ends the way.
-        flat = flat and bool(np.linalg.norm(ray) > np.linalg.norm(rounding[free]))
-        direction = np.zeros_like(weights)
-        direction[free] = ray if flat else newton
-        curvature = float(ray @ system @ ray)
-        full = 1.0 if not flat else float(ray @ ray) / curvature if curvature > 0 else np.inf
-        falling = np.flatnonzero(direction < 0)
-        steps = weights[falling] / -direction[falling]
-        step = float(steps.min(initial=full))
-        if not np.isfinite(step):
-            return weights  # rounding: the value of a sound problem does not fall for ever
-        weights = np.maximum(weights + step * direction, 0.0)
-        bound = falling[steps <= step]
-        if not len(bound) and not flat:
-            return weights
-        free[bound] = False
-        weights[bound] = 0.0
-        flat = len(bound) > 0
-    return weights
-
-
-def _descent(Q: Matrix, c: Vector, weights: Vector) -> tuple[Vector, Vector]:
-    """Return c − Qλ, the steepest descent, and a bound on its rounding."""
-    return c - Q @ weights, 1e-14 * (np.abs(c) + np.abs(Q) @ np.abs(weights))
-
-
-def _directions(Q: Matrix, gradient: Vector) -> tuple[Vector, Vector]:
-    """Return the Newton step on the range of Q, and the gradient's part in its null space."""
-    values, vectors = np.linalg.eigh(Q)
-    sound = _sound(values)
-    along = vectors.T @ gradient
-    newton = vectors[:, sound] @ (along[sound] / values[sound])
-    return newton, vectors[:, ~sound] @ along[~sound]
+    return np.asarray(nonnegative_minimum(Q, c / scale) / scale)
 
 
 def _sound(eigenvalues: Vector) -> NDArray[np.bool_]:

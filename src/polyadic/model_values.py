@@ -14,6 +14,7 @@ Plain values stand for themselves.  All else is an object with one key that star
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,6 +60,8 @@ class Encoder:
         """Return `value` as JSON; `name` is what an error calls it."""
         if isinstance(value, np.generic):
             value = value.item()
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, list | tuple):

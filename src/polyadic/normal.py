@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,27 @@ def solve_core(
     objective : {"real", "complex"}
         Fit the real part of the response, or the complex response as the paper does.
     """
+    from polyadic import _solve  # numba is loaded when it is needed
+
+    solve: Callable[..., Any] = _solve.solve_real
+    if np.iscomplexobj(current):
+        solve = _solve.solve_real_part if objective == "real" else _solve.solve_complex
+    sums = (equations.gram, equations.moment, others, current)
+    arrays = (np.ascontiguousarray(array) for array in sums)
+    value, sound = solve(*arrays, alpha, equations.target)
+    if sound:
+        return CoreSolution(value, 0.0)
+    return solve_core_guarded(equations, others, current, alpha, objective)
+
+
+def solve_core_guarded(
+    equations: NormalEquations,
+    others: NDArray[Any],
+    current: NDArray[Any],
+    alpha: float,
+    objective: str,
+) -> CoreSolution:
+    """Do what `solve_core` does for any system, singular ones too, in plain NumPy."""
     half, gram, moment = current.size, equations.gram, equations.moment
     old, penalty = current.ravel(), alpha * others
     if not np.iscomplexobj(current):

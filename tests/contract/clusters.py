@@ -29,8 +29,9 @@ def client():
     return opened
 
 
-def dask_samples(engine, rows, layout, chunk_size, workers):
-    """Return samples of rows in three partitions."""
+def on_a_cluster(request, engine, problem, chunk_size, workers):
+    """Spread the rows over three partitions."""
+    rows = problem.rows
     with client().as_current():
         import dask.array as da
 
@@ -46,5 +47,5 @@ def dask_samples(engine, rows, layout, chunk_size, workers):
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )
     compute = Compute(engine, chunk_size, workers, Budget())
-    (samples,) = data.samples(compute, layout, view=as_they_are)
+    (samples,) = data.samples(compute, problem.layout, view=as_they_are)
     return samples

@@ -1,6 +1,6 @@
 """Every engine, in every kind of samples, against the reference engine on one chunk.
 
-A new engine or kind of samples is one entry in `SOLVERS`.
+A new engine is one entry in `SOLVERS`, a new kind of samples one in `SAMPLES` and in `SOLVERS`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,46 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from polyadic.compute import Compute
+from polyadic.data import View
 from polyadic.engines.compiled import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
+from polyadic.samples.disk import MemoryPlan
 from polyadic.samples.memory import MemorySamples, predict
+from polyadic.samples.plan import Budget
+from polyadic.samples.stream import open_rows
 from polyadic.samples.workers import Workers
-from tests.contract.clusters import dask_samples
+from polyadic.scaling import InputScaling, TargetScaling
+from tests.contract.clusters import on_a_cluster
 from tests.contract.problems import PROBLEMS
 
 # Relative to the largest entry of each sum.
 TOLERANCE = {"float64": 1e-9, "float32": 5e-5}
+
+
+def in_memory(request, engine, problem, chunk_size, workers):
+    return MemorySamples(engine, problem.rows, problem.layout, chunk_size, workers)
+
+
+def on_disk(request, engine, problem, chunk_size, workers):
+    """Write the rows to a file, in which they stay."""
+    rows, n_inputs = problem.rows, problem.rows.X.shape[1]
+    weight = [] if rows.weight is None else [rows.weight]
+    path = request.getfixturevalue("tmp_path") / "rows.npy"
+    np.save(path, np.column_stack([rows.X, rows.y, *weight]))
+    names = [f"x{index}" for index in range(n_inputs + 2)]
+    source = open_rows(path, names[-2], names[:-2], names[-1] if weight else None)
+    patch = request.getfixturevalue("monkeypatch")
+    patch.setattr(MemoryPlan, "place", lambda *_, **__: "disk")
+    patch.setattr("polyadic.samples.stream._LEAST_ROWS", 100)
+    patch.setattr("polyadic.samples.stream._MOST_ROWS", 100)
+    view = View(InputScaling.identity(n_inputs), TargetScaling(np.zeros(1), np.ones(1)))
+    compute = Compute(engine, chunk_size, workers, Budget())
+    (samples,) = source.data().samples(compute, problem.layout, view=view)
+    return samples
+
+
+SAMPLES = {"memory": in_memory, "disk": on_disk, "dask": on_a_cluster}
 
 SOLVERS = {
     "reference, chunks": (ReferenceEngine, {"chunk_size": 64}),
@@ -25,19 +56,20 @@ SOLVERS = {
     "compiled, threads": (CompiledEngine, {"chunk_size": 41, "n_jobs": 3}),
     "compiled, no state": (CompiledEngine, {"keep": False}),
     "compiled, no state, chunks": (CompiledEngine, {"keep": False, "chunk_size": 70}),
-    "compiled, dask": (CompiledEngine, {"chunk_size": 41, "samples": dask_samples}),
+    "compiled, disk, threads": (CompiledEngine, {"samples": "disk", "chunk_size": 41, "n_jobs": 3}),
+    "compiled, dask": (CompiledEngine, {"samples": "dask", "chunk_size": 41}),
 }
 
 
 @pytest.fixture(params=SOLVERS)
 def solver(request):
-    """Return (kind of samples, engine, chunk size, workers) of a dtype."""
+    """Return how to make an engine of a dtype, its samples, chunk size and workers."""
     engine, options = SOLVERS[request.param]
     options = dict(options)
     chunk_size, n_jobs = options.pop("chunk_size", None), options.pop("n_jobs", 1)
-    samples = options.pop("samples", MemorySamples)
+    samples = SAMPLES[options.pop("samples", "memory")]
     with Workers(n_jobs).open() as workers:
-        yield lambda dtype: (samples, engine(dtype=dtype, **options), chunk_size, workers)
+        yield lambda dtype: (engine(dtype=dtype, **options), samples, chunk_size, workers)
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -61,10 +93,10 @@ def assert_same(equations, expected, tolerance):
 
 
 @pytest.fixture
-def pair(problem, solver, dtype):
+def pair(request, problem, solver, dtype):
     """Return the samples under test and the oracle, both started."""
-    kind, engine, chunk_size, workers = solver(dtype)
-    samples = kind(engine, problem.rows, problem.layout, chunk_size, workers)
+    engine, make, chunk_size, workers = solver(dtype)
+    samples = make(request, engine, problem, chunk_size, workers)
     oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
     for each in (samples, oracle):
         each.start(problem.cores)
@@ -100,12 +132,40 @@ def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
 
 
 def test_predictions(problem, solver, dtype):
-    _, engine, chunk_size, workers = solver(dtype)
+    engine, _, chunk_size, workers = solver(dtype)
     arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
     response = predict(engine, *arguments, chunk_size, workers)
     expected = ReferenceEngine().predict(*arguments)
     scale = max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(response, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+def test_sums_for_the_complex_objective_alone(problem):
+    if not problem.layout.is_complex:
+        pytest.skip("a real problem has one objective")
+    oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
+    engine = CompiledEngine(hermitian=True)
+    samples = MemorySamples(engine, problem.rows, problem.layout, 37)
+    for each in (samples, oracle):
+        each.start(problem.cores)
+    single = np.eye(len(problem.maps))[-1]
+    for core, weights in enumerate([problem.weights, single] * (len(problem.cores) // 2)):
+        mine, expected = (each.normal_equations(core, weights) for each in (samples, oracle))
+        np.testing.assert_allclose(mine.moment, expected.moment, rtol=0, atol=1e-9 * scale(mine))
+        found, wanted = hermitian(mine.gram), hermitian(expected.gram)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
+
+
+def hermitian(gram):
+    """Return AᴴA from the sums of [Re A, Im A]."""
+    half = len(gram) // 2
+    cross = gram[:half, half:]
+    return gram[:half, :half] + gram[half:, half:] + 1j * (cross - cross.T)
+
+
+def scale(equations):
+    """Return what rounding of the moment is relative to."""
+    return np.sqrt(equations.gram.diagonal().max() * equations.target)
 
 
 def test_threads_do_not_change_the_last_digit(problem):

@@ -122,15 +122,16 @@ from polyadic import KernelMachineRegressor
 X = np.random.RandomState(0).uniform(size=(50, 2))
 model = KernelMachineRegressor(n_basis=4, rank=2, max_iter=3, n_jobs=1, random_state=0)
 predictions = model.fit(X, np.sin(5 * X[:, 0])).predict(X)
-from polyadic.engines import _kernels
-kernels = (_kernels.product, _kernels.assemble, _kernels.respond)
+from polyadic import _solve
+from polyadic.engines import _assembly, _kernels
+kernels = (_kernels.products, _assembly.core_sums, _solve.solve_real_part, _kernels.respond)
 counts = [[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]
 print(json.dumps([counts, predictions.tolist()]))
 """
     compiled, predictions = python(code, NUMBA_CACHE_DIR=str(tmp_path))
     found, predictions_again = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    assert compiled == [[0, 1]] * 3
-    assert found == [[1, 0]] * 3
+    assert compiled == [[0, 1]] * 4
+    assert found == [[1, 0]] * 4
     assert predictions == predictions_again  # to the last digit
 
 

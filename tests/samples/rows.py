@@ -1,45 +1,58 @@
-"""A small problem, in memory and as Dask arrays."""
+"""Tables on disk for the tests of rows on disk, and ways to say where their rows are kept."""
 
 from __future__ import annotations
 
-import time
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
-from polyadic import FeatureLearningRegressor
 from polyadic.features import DampedFourierFeatures
+from polyadic.samples import disk, room, stream
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
-SETTINGS = {"n_basis": 4, "rank": 3, "max_iter": 3, "n_jobs": 1, "random_state": 0}
-
-
-def problem(n_rows=400):
-    """Return inputs, two targets, and weights of which some are zero."""
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(n_rows, 3))
-    smooth = np.column_stack([np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2], np.cos(3 * X[:, 1])])
-    weight = rng.randint(0, 4, size=n_rows).astype(float)
-    return X, smooth + 0.05 * rng.standard_normal(smooth.shape), weight
+MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(5.0, 0.6)]
+_PLACE = disk.MemoryPlan.place
+PLACES = ("state", "rows", "disk")
 
 
-def collections(*arrays):
-    """Return Dask arrays in three partitions, the last one smaller."""
-    import dask.array as da
-
-    size = 3 * len(arrays[0]) // 8
-    return [None if a is None else da.from_array(a, chunks=(size, *a.shape[1:])) for a in arrays]
-
-
-def model(**options):
-    """Return an estimator that fits the problem in a moment."""
-    return FeatureLearningRegressor(MAPS, **{**SETTINGS, **options})
+def table(n_rows=2500, seed=0):
+    """Return inputs, two targets and weights, some of them zero."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 3, size=(n_rows, 3))
+    y = np.column_stack([np.sin(2 * X[:, 0]) * X[:, 1], X[:, 2] ** 2 - X[:, 0]])
+    weight = rng.uniform(0.5, 2.0, size=n_rows)
+    weight[rng.uniform(size=n_rows) < 0.1] = 0.0
+    return X, y + 0.05 * rng.standard_normal(y.shape), weight
 
 
-def assert_nothing_is_left(client):
-    """Raise unless the cluster forgets all tasks, which it does soon after it is told."""
-    until = time.monotonic() + 10
-    while client.who_has() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not client.who_has()
-    assert not any(client.has_what().values())
-    assert not client.futures
+def write(folder, X, y, weight, cuts=(700, 1900), row_group_size=333):
+    """Write rows to as many Parquet files as there are pieces between the cuts."""
+    columns = dict(zip("abc", X.T, strict=True)) | {"u": y[:, 0], "v": y[:, 1], "w": weight}
+    whole = pa.table(columns)
+    edges = [0, *cuts, len(X)]
+    for index, (first, last) in enumerate(pairwise(edges)):
+        part = whole.slice(first, last - first)
+        pa.parquet.write_table(part, folder / f"{index:03}.parquet", row_group_size=row_group_size)
+    return folder
+
+
+def small_batches(monkeypatch, rows=400):
+    """Have sources read in batches of so few rows that a test has several."""
+    monkeypatch.setattr(stream, "_LEAST_ROWS", rows)
+    monkeypatch.setattr(stream, "_MOST_ROWS", rows)
+
+
+def kept_in(monkeypatch, place):
+    """Pretend that there is memory for this place and for no faster one."""
+    settled = []
+
+    def place_of(self, rows, limit, *, may_fail=True):
+        bytes_a_row = {"state": self.state, "rows": self.rows, "disk": 0.0}[place]
+        free = (self.scratch + bytes_a_row * rows) / disk._SHARE
+        monkeypatch.setattr(room, "available", lambda: free)
+        settled.append(_PLACE(self, rows, limit, may_fail=may_fail))
+        return settled[-1]
+
+    monkeypatch.setattr(disk.MemoryPlan, "place", place_of)
+    return settled

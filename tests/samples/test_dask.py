@@ -21,7 +21,7 @@ from polyadic.estimators import feature_learning  # noqa: E402
 from polyadic.features import PurePowerFeatures  # noqa: E402
 from polyadic.samples.dask import dask_data  # noqa: E402
 from tests.contract.clusters import client as in_process_client  # noqa: E402
-from tests.samples.rows import (  # noqa: E402
+from tests.samples.partitions import (  # noqa: E402
     MAPS,
     SETTINGS,
     assert_nothing_is_left,

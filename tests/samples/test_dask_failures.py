@@ -31,7 +31,7 @@ from polyadic.samples.dask._chunk import Chunk, Rows, Setup, Stale, Step
 from polyadic.samples.dask._cluster import ClusterError, spread
 from polyadic.scaling import InputScaling, TargetScaling
 from tests.contract.clusters import client as in_process_client
-from tests.samples.rows import MAPS, assert_nothing_is_left, collections, model, problem
+from tests.samples.partitions import MAPS, assert_nothing_is_left, collections, model, problem
 
 LONG = {"max_iter": 6, "tol": 0.0, "random_state": 1}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,23 @@ import click
 from polyadic.cli.errors import reported
 from polyadic.cli.options import config_option, csv_options, estimator_options
 from polyadic.cli.prepare import Preparation, learn, target_of
-from polyadic.cli.tables import predictions_as_csv, read_table, write_predictions
+from polyadic.cli.streaming import (
+    compared,
+    fit_streamed,
+    inputs_on_disk,
+    is_streamed,
+    predictions,
+)
+from polyadic.cli.tables import PREDICTIONS_HEADER, as_lines, read_table, write_predictions
 from polyadic.cli.training import Fitted, check_folder, fit_model, measure, open_model
 
 _FILE = click.Path(exists=True, dir_okay=False)
+_DATA = click.Path(exists=True)
+_STREAM = click.option(
+    "--stream/--no-stream",
+    default=None,
+    help="Read rows from disk as they are needed; by default from 1 GiB on, and for folders.",
+)
 _BY_NAME = click.option(
     "--by-name", is_flag=True, help="Pick the model's columns by name; leave others out."
 )
@@ -23,7 +36,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
-@click.argument("data", type=_FILE)
+@click.argument("data", type=_DATA)
 @click.option("--target", help="Column to predict; 'target' by default.")
 @click.option("--out", default="model.polyadic", show_default=True, help="Model file to write.")
 @click.option(
@@ -43,6 +56,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 )
 @click.option("--ignore", multiple=True, metavar="COL", help="Column to leave out; repeatable.")
 @csv_options
+@_STREAM
 @click.option("--verbose", is_flag=True, help="Print a line for each epoch.")
 @_JSON
 @config_option
@@ -61,18 +75,24 @@ def fit(
     ignore: Sequence[str],
     delimiter: str | None,
     decimal: str,
+    stream: bool | None,
     verbose: bool,
     as_json: bool,
     **parameters: Any,
 ) -> None:
     """Fit a model on DATA (CSV, Parquet, npz or npy) and write it to a file."""
     check_folder(out)
-    table = read_table(data, delimiter, decimal)
-    preparation, X, y = learn(table, target, encode=encode, missing=missing, ignored=ignore)
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj
-    fitted = fit_model(data, preparation, X, y, holdout, {**given, "verbose": int(verbose)})
+    given["verbose"] = int(verbose)
+    kinds: dict[str, Any] = {"encode": encode, "missing": missing, "ignored": ignore}
+    if is_streamed(data, stream):
+        kinds.update(delimiter=delimiter, decimal=decimal)
+        fitted = fit_streamed(data, target, holdout, given, **kinds)
+    else:
+        preparation, X, y = learn(read_table(data, delimiter, decimal), target, **kinds)
+        fitted = fit_model(data, preparation, X, y, holdout, given)
     fitted.save(out)
     if as_json:
         click.echo(json.dumps({"model": out, **fitted.facts()}, indent=2))
@@ -87,33 +107,47 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 
 @click.command()
 @click.argument("model", type=_FILE)
-@click.argument("data", type=_FILE)
+@click.argument("data", type=_DATA)
 @click.option("--out", help="CSV or Parquet file to write; CSV on standard output by default.")
 @_BY_NAME
 @csv_options
+@_STREAM
 @reported
 def predict(
-    model: str, data: str, out: str | None, by_name: bool, delimiter: str | None, decimal: str
+    model: str,
+    data: str,
+    out: str | None,
+    by_name: bool,
+    delimiter: str | None,
+    decimal: str,
+    stream: bool | None,
 ) -> None:
     """Predict each row of DATA with MODEL, in the order of the rows."""
     if out is not None:
         check_folder(out)
     fitted = open_model(model)
-    inputs = fitted.preparation.inputs(read_table(data, delimiter, decimal), by_name)
-    predictions = fitted.predict(inputs)
-    if out is None:
-        click.echo(predictions_as_csv(predictions), nl=False)
+    parts: Iterable[Any]
+    if is_streamed(data, stream):
+        source = inputs_on_disk(fitted.preparation, data, by_name, delimiter, decimal)
+        parts = predictions(fitted, source)
+    else:
+        inputs = fitted.preparation.inputs(read_table(data, delimiter, decimal), by_name)
+        parts = [fitted.predict(inputs)]
+    if out is not None:
+        click.echo(f"Wrote {write_predictions(out, parts)} predictions to {out}.")
         return
-    write_predictions(out, predictions)
-    click.echo(f"Wrote {len(predictions)} predictions to {out}.")
+    click.echo(PREDICTIONS_HEADER, nl=False)
+    for part in parts:
+        click.echo(as_lines(part), nl=False)
 
 
 @click.command()
 @click.argument("model", type=_FILE)
-@click.argument("data", type=_FILE)
+@click.argument("data", type=_DATA)
 @click.option("--target", help="Column to compare with; that of the fit by default.")
 @_BY_NAME
 @csv_options
+@_STREAM
 @_JSON
 @reported
 def evaluate(
@@ -123,23 +157,30 @@ def evaluate(
     by_name: bool,
     delimiter: str | None,
     decimal: str,
+    stream: bool | None,
     as_json: bool,
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    table = read_table(data, delimiter, decimal)
-    y = target_of(table, fitted.preparation, target)
-    metrics = measure(y, fitted.predict(_inputs(fitted.preparation, table, by_name, target)))
+    preparation = _ignoring(fitted.preparation, target)
+    if is_streamed(data, stream):
+        fitted.check_single_target()
+        target = target or preparation.target or "target"
+        source = inputs_on_disk(preparation, data, by_name, delimiter, decimal, target)
+        metrics = compared(fitted, source)["metrics"]
+    else:
+        table = read_table(data, delimiter, decimal)
+        y = target_of(table, preparation, target)
+        metrics = measure(y, fitted.predict(preparation.inputs(table, by_name)))
     if as_json:
         click.echo(json.dumps(metrics, indent=2))
         return
     click.echo("\n".join(_metric_lines(metrics)))
 
 
-def _inputs(preparation: Preparation, table: Any, by_name: bool, target: str | None) -> Any:
-    """Return the inputs of a table whose target may have another name than in the fit."""
-    ignored = (*preparation.ignored, *([target] if target else []))
-    return replace(preparation, ignored=ignored).inputs(table, by_name)
+def _ignoring(preparation: Preparation, target: str | None) -> Preparation:
+    """Return how to prepare a table whose target may have another name than in the fit."""
+    return replace(preparation, ignored=(*preparation.ignored, *([target] if target else [])))
 
 
 @click.command()

@@ -37,7 +37,9 @@ _HELP = {
     "device": "Where the engine computes.",
     "dtype": "float64 or float32.",
     "chunk_size": "Rows of a chunk.",
-    "memory_limit": "Memory that chunks may take.",
+    "memory_limit": "Memory that a fit may take; with rows on disk, all that the process takes.",
+    "subsample": "Share of the rows that the first epoch sees; it doubles with every epoch.",
+    "checkpoint": "File from which an interrupted fit goes on.",
     "n_jobs": "Threads.",
     "random_state": "Seed; 0 by default, so that a command gives the same model again.",
 }

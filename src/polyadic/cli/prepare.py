@@ -24,7 +24,7 @@ from polyadic.cli.columns import (
     values,
 )
 from polyadic.cli.errors import Mistake
-from polyadic.cli.tables import Table, listed
+from polyadic.cli.tables import Named, Table, listed
 
 MAX_CATEGORIES = 50
 
@@ -60,7 +60,7 @@ class Preparation:
 
     def inputs(self, table: Table, by_name: bool = False) -> NDArray[np.float64]:
         """Return the inputs of a table; raise a mistake if it is not like the first one."""
-        self._check_names(table, by_name)
+        self.check_names(table, by_name)
         parts = [values(table, column) for column in self.columns]
         missing = [c.name for c, part in zip(self.columns, parts, strict=True) if gaps(part)]
         if missing:
@@ -70,7 +70,8 @@ class Preparation:
             )
         return np.column_stack(parts)
 
-    def _check_names(self, table: Table, by_name: bool) -> None:
+    def check_names(self, table: Named, by_name: bool) -> None:
+        """Raise a mistake unless a table has the columns of the first one."""
         expected = [column.name for column in self.columns]
         known = {self.target, *self.ignored}
         present = [name for name in table.names if name in expected or name not in known]
@@ -110,7 +111,7 @@ def learn(
     ignored : sequence of str
         Columns to leave out.
     """
-    target = _target(table, target, ignored)
+    target = target_name(table, target, ignored)
     names = [name for name in table.names if name != target and name not in ignored]
     if not names:
         raise Mistake(f"{table.path} has no input columns besides the target {target!r}.")
@@ -140,7 +141,8 @@ def target_of(table: Table, preparation: Preparation, named: str | None) -> NDAr
     return y
 
 
-def _target(table: Table, target: str | None, ignored: Sequence[str]) -> str:
+def target_name(table: Named, target: str | None, ignored: Sequence[str]) -> str:
+    """Return the column to predict: the one asked for, or the one the table tells."""
     unknown = [name for name in ignored if name not in table.names]
     if unknown:
         raise Mistake(f"{table.path} has no column {listed(unknown)} to ignore.")

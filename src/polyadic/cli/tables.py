@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,24 @@ from numpy.typing import NDArray
 from polyadic.cli.errors import Mistake
 from polyadic.files import replacing
 
+PREDICTIONS_HEADER = "prediction\n"
 _DELIMITERS = {";": "semicolon", "\t": "tab", "|": "vertical bar", ",": "comma"}
+
+
+class Named(Protocol):
+    """What is known of a table without its rows."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+
+    @property
+    def target(self) -> str | None:
+        """The column that is the target, where the file says so."""
 
 
 @dataclass(frozen=True)
@@ -150,21 +167,40 @@ def _check_shape(table: Table) -> None:
         raise Mistake(f"{table.path} has no rows under its header.")
 
 
-def write_predictions(path: str, predictions: NDArray[np.float64]) -> None:
-    """Write one column, in the order of the rows, as CSV or Parquet by the file's ending."""
-    suffix = Path(path).suffix.lower()
+def write_predictions(path: str, parts: Iterable[NDArray[np.float64]]) -> int:
+    """Write one column, in the order of the rows, as CSV or Parquet by the file's ending.
+
+    It comes in parts, which are written as they come.  Return the number of rows.
+    """
+    columnar = Path(path).suffix.lower() in (".parquet", ".pq")
     with replacing(path) as file:
-        if suffix in (".parquet", ".pq"):
-            from pyarrow import parquet
-
-            parquet.write_table(_arrow(["prediction"], [predictions]), file)
-        else:
-            file.write(predictions_as_csv(predictions).encode())
+        return (_write_parquet if columnar else _write_csv)(file, parts)
 
 
-def predictions_as_csv(predictions: NDArray[np.float64]) -> str:
-    """Return the predictions with all their digits, under a header."""
-    return "\n".join(["prediction", *map(repr, predictions.tolist())]) + "\n"
+def _write_csv(file: IO[bytes], parts: Iterable[NDArray[np.float64]]) -> int:
+    count = 0
+    file.write(PREDICTIONS_HEADER.encode())
+    for part in parts:
+        file.write(as_lines(part).encode())
+        count += len(part)
+    return count
+
+
+def _write_parquet(file: IO[bytes], parts: Iterable[NDArray[np.float64]]) -> int:
+    import pyarrow
+    from pyarrow import parquet
+
+    schema, count = pyarrow.schema([("prediction", pyarrow.float64())]), 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        for part in parts:
+            writer.write_table(_arrow(["prediction"], [part]))
+            count += len(part)
+    return count
+
+
+def as_lines(predictions: NDArray[np.float64]) -> str:
+    """Return the predictions with all their digits, one a line."""
+    return "".join(f"{value!r}\n" for value in predictions.tolist())
 
 
 def listed(names: Sequence[str]) -> str:

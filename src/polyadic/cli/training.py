@@ -37,13 +37,16 @@ class Fitted:
         with warnings.catch_warnings():
             # The names were checked when the table became numbers.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            predictions = self.model.predict(X)
-        if predictions.ndim != 1:
+            self.check_single_target()
+            return np.asarray(self.model.predict(X))
+
+    def check_single_target(self) -> None:
+        """Raise a mistake where the command line has no room for what the model predicts."""
+        if len(self.model.target_scaling_.mean) != 1 or not self.model._single_target:
             raise Mistake(
                 "This model has several targets, and the command line has room for one. Use it "
                 "in Python: polyadic.load(path).predict(X)."
             )
-        return np.asarray(predictions)
 
     def save(self, path: str) -> None:
         """Write the model file."""
@@ -97,22 +100,30 @@ def fit_model(
     model.fit(X[~out], y[~out])
     seconds = time.perf_counter() - began
     model.feature_names_in_ = np.array(preparation.names, dtype=object)
-    notes = {
-        "version": __version__,
-        "data": {
-            "file": Path(path).name,
-            "rows": len(X),
-            "rows_fitted": int((~out).sum()),
-            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "seconds": round(seconds, 3),
-        },
-        "inputs": _inputs(preparation.names, X[~out]),
-        "held_out": None,
-    }
+    notes = notes_of(path, preparation.names, X[~out], int((~out).sum()), seconds)
     fitted = Fitted(model, preparation, notes)
     if out.any():
         notes["held_out"] = compared(y[out], fitted.predict(X[out]))
+        notes["data"]["rows"] += int(out.sum())
     return fitted
+
+
+def notes_of(
+    path: str, names: Sequence[str], X: NDArray[np.float64], n_rows: int, seconds: float
+) -> dict[str, Any]:
+    """Return what is noted of a fit on `n_rows` rows, of which `X` are some or all."""
+    return {
+        "version": __version__,
+        "data": {
+            "file": Path(path).name,
+            "rows": n_rows,
+            "rows_fitted": n_rows,
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "seconds": round(seconds, 3),
+        },
+        "inputs": _inputs(names, X),
+        "held_out": None,
+    }
 
 
 def open_model(path: str) -> Fitted:

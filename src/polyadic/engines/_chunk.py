@@ -1,4 +1,4 @@
-"""What every chunk of the compiled engine has: bookkeeping, the Gram, the second way.
+"""What every chunk of the compiled engine has: the bookkeeping of its products.
 
 The state of a chunk is Z, for every map the product of the factors of all cores but one.
 A step brings Z on from the core solved last to the next one, multiplying by one factor
@@ -23,10 +23,6 @@ from polyadic.cpd import Cores
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.normal import NormalEquations
-
-# Most columns of M summed in single precision before they are added in double.
-_SINGLE_BLOCK = 1024
-
 
 _threads = threading.local()
 
@@ -77,34 +73,22 @@ class Chunk(ABC):
         """Take one core anew."""
 
     @abstractmethod
-    def make(self, maps: NDArray[np.intp], without: int) -> None:
-        """Make the product of all cores but one for some maps, and nothing of it by division."""
-
-    @abstractmethod
     def respond(self) -> NDArray[Any]:
         """Return the P × n real responses of every map; the products then lack core 0."""
 
     @abstractmethod
-    def assemble(
+    def core_sums(
         self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
-        """Return M of one core, and the samples, if any, for which a division was unsafe.
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return Gram matrix, moment and yᵀy of one core.
 
-        M is in the scratch memory of the thread, good until the next call.  Map p has a
-        product that lacks core `lacks[p]`; where that is another one, it is exchanged.
+        The products of `maps` are brought to lack this core, by exchange where `lacks` says
+        that they lack another one; `lacks` is brought up to date.
         """
 
     @abstractmethod
     def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
-
-    @abstractmethod
-    def take(self, index: NDArray[np.intp]) -> Chunk:
-        """Return a chunk of some of the rows, with no state."""
-
-    @abstractmethod
-    def put(self, index: NDArray[np.intp], maps: NDArray[np.intp], other: Any) -> None:
-        """Overwrite the products of some rows by those of a chunk that `take` returned."""
 
     @abstractmethod
     def release(self) -> None:
@@ -113,7 +97,9 @@ class Chunk(ABC):
     def restart(self, cores: Cores) -> None:
         """Go on with other cores, in the same memory."""
         self.set_cores(cores)
-        self.start()
+        self.responses = None
+        if self.keep:
+            self.start()
 
     def start(self) -> None:
         """Make products and responses for the cores as they are."""
@@ -133,28 +119,12 @@ class Chunk(ABC):
         self.lacks[self.lacks != core] = -1
         self.responses = None
 
-    def block(self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]) -> NDArray[Any]:
-        """Return M of one core, from products brought up to date."""
-        stale = maps[self.lacks[maps] < 0]
-        if len(stale):
-            self.make(stale, core)
-            self.lacks[stale] = core
-        M, unsafe = self.assemble(core, weights, maps)
-        self.lacks[maps] = core
-        if unsafe is not None:
-            M = M.copy()
-            exact = self.take(unsafe)
-            M[:, unsafe] = exact.block(core, weights, maps)
-            self.put(unsafe, maps, exact)
-        return M
-
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums of one core step."""
-        M = self.block(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
+        sums = self.core_sums(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
         if not self.keep:
             self.forget()
-        G = sums(M)
-        return NormalEquations(G[:-1, :-1], G[:-1, -1], float(G[-1, -1]), self.weight)
+        return NormalEquations(*sums, self.weight)
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums of the responses."""
@@ -162,14 +132,3 @@ class Chunk(ABC):
             self.start()
         assert self.responses is not None
         return NormalEquations.of(self.responses.T, self.rows.y, self.rows.weight)
-
-
-def sums(M: NDArray[Any]) -> NDArray[np.float64]:
-    """Return M Mᵀ summed in double precision."""
-    if M.dtype == np.float64:
-        return np.asarray(M @ M.T)
-    total = np.zeros((len(M), len(M)))
-    n_parts = -(-M.shape[1] // _SINGLE_BLOCK)
-    for part in np.array_split(M, n_parts, axis=1):
-        total += part @ part.T
-    return total

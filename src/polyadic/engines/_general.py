@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic._jit import jit
 from polyadic.cpd import Cores
-from polyadic.engines import Rows, _kernels
+from polyadic.engines import Rows
 from polyadic.engines._chunk import Chunk
+from polyadic.engines._gram import sums
 from polyadic.features import TensorLayout
 
 # |f| relative to ‖ψ‖·‖w‖ below which a factor is not divided by.
@@ -39,7 +41,20 @@ class GeneralChunk(Chunk):
         """Take one core anew."""
         self.cores[core] = value.astype(self.field)
 
-    def make(self, maps: NDArray[np.intp], without: int) -> None:
+    def respond(self) -> NDArray[Any]:
+        """Return the P × n real responses of every map; the products then lack core 0."""
+        maps = np.arange(len(self.layout.maps))
+        self._make(maps, 0)
+        each = ((self.Z[p] * self._response(p, 0)).sum(axis=0).real for p in maps.tolist())
+        return np.stack(list(each))
+
+    def core_sums(
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return Gram matrix, moment and yᵀy of one core."""
+        return sums(self._weighted(self._assembled(core, weights, maps)))
+
+    def _make(self, maps: NDArray[np.intp], without: int) -> None:
         """Make the product of all cores but one for some maps."""
         if not self.Z.size:
             shape = (len(self.layout.maps), self.cores[0].shape[1], len(self.rows))
@@ -49,18 +64,11 @@ class GeneralChunk(Chunk):
             for core in range(len(self.cores)):
                 if core != without:
                     self.Z[p] *= self._response(p, core)
+        self.lacks[maps] = without
 
-    def respond(self) -> NDArray[Any]:
-        """Return the P × n real responses of every map; the products then lack core 0."""
-        maps = np.arange(len(self.layout.maps))
-        self.make(maps, 0)
-        each = ((self.Z[p] * self._response(p, 0)).sum(axis=0).real for p in maps.tolist())
-        return np.stack(list(each))
-
-    def assemble(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
-        """Return M of one core, and the samples, if any, for which a division was unsafe."""
+    def _assembled(self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the transpose of A of one core, size·R × n."""
+        self._make(maps[self.lacks[maps] < 0], core)
         n, (size, rank) = len(self.rows), self.cores[core].shape
         A = np.zeros((size, rank, n), dtype=self.field)
         flags = np.zeros(n, dtype=bool)
@@ -71,12 +79,19 @@ class GeneralChunk(Chunk):
                 reach = np.linalg.norm(psi, axis=0), np.linalg.norm(w, axis=0)
                 reach[1][:] *= _UNSAFE[self.dtype]
                 into = self._response(p, int(self.lacks[p]))
-                _kernels.general_exchange(self.Z[p], into, w.T @ psi, *reach, flags)
-            _kernels.general_accumulate(A, self.Z[p], psi, weights[p])
-        unsafe = np.flatnonzero(flags) if flags.any() else None
-        return self._block(A.reshape(size * rank, n)), unsafe
+                _exchange(self.Z[p], into, w.T @ psi, *reach, flags)
+            _accumulate(A, self.Z[p], psi, weights[p])
+        self.lacks[maps] = core
+        A = A.reshape(size * rank, n)
+        if flags.any():
+            # Samples for which a division was unsafe are made anew, as plain products.
+            exact = self._take(flags)
+            A[:, flags] = exact._assembled(core, weights, maps)
+            for p in maps:
+                self.Z[p][:, flags] = exact.Z[p]
+        return A
 
-    def _block(self, A: NDArray[Any]) -> NDArray[Any]:
+    def _weighted(self, A: NDArray[Any]) -> NDArray[Any]:
         """Return M, real and imaginary parts and y stacked and weighted."""
         parts = [A.real, A.imag] if np.iscomplexobj(A) else [A]
         M = np.concatenate([*parts, self.rows.y[None].astype(self.dtype)])
@@ -94,14 +109,9 @@ class GeneralChunk(Chunk):
             response += weights[p] * product.sum(axis=0).real
         return response
 
-    def take(self, index: NDArray[np.intp]) -> GeneralChunk:
+    def _take(self, index: NDArray[np.bool_]) -> GeneralChunk:
         """Return a chunk of some of the rows, with no state."""
         return GeneralChunk(self.rows.take(index), self.cores, self.layout, self.dtype, False)
-
-    def put(self, index: NDArray[np.intp], maps: NDArray[np.intp], other: GeneralChunk) -> None:
-        """Overwrite the products of some rows by those of a chunk that `take` returned."""
-        for p in maps:
-            self.Z[p][:, index] = other.Z[p]
 
     def release(self) -> None:
         """Let go of the products."""
@@ -115,3 +125,27 @@ class GeneralChunk(Chunk):
     def _response(self, p: int, core: int) -> NDArray[Any]:
         """Return the rank × n response of one core."""
         return np.asarray(self.cores[core].T @ self._factor(p, core))
+
+
+@jit
+def _exchange(Z: Any, into: Any, out: Any, features: Any, columns: Any, flags: Any) -> None:
+    """Multiply Z by the responses `into` and divide it by `out`, rank × n each.
+
+    A sample is flagged where |out| is not above `features` (by sample) times `columns`
+    (by rank), the size that its rounding is relative to.
+    """
+    for r in range(Z.shape[0]):
+        for i in range(Z.shape[1]):
+            if abs(out[r, i]) > features[i] * columns[r]:
+                Z[r, i] *= into[r, i] / out[r, i]
+            else:
+                flags[i] = True
+
+
+@jit
+def _accumulate(A: Any, Z: Any, psi: Any, weight: Any) -> None:
+    """Add λ·ψₖ·z to A, size × rank × n."""
+    for k in range(A.shape[0]):
+        for r in range(A.shape[1]):
+            for i in range(A.shape[2]):
+                A[k, r, i] += weight * psi[k, i] * Z[r, i]

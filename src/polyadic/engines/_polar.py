@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from polyadic.cpd import Cores
 from polyadic.engines import Rows, _kernels
+from polyadic.engines._assembly import core_sums
 from polyadic.engines._chunk import Chunk, scratch
+from polyadic.engines._gram import COLUMNS
 from polyadic.engines._kernels import BLOCK
 from polyadic.features import DampedFourierFeatures, FeatureMap, FourierFeatures, TensorLayout
 
@@ -25,12 +27,22 @@ _UNSAFE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-6}
 
 
 class PolarChunk(Chunk):
-    """A chunk whose features the kernels make themselves, from the inputs."""
+    """A chunk whose features the kernels make themselves, from the inputs.
+
+    With `hermitian`, only AᴴA is wanted of the Gram matrix.
+    """
 
     def __init__(
-        self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
+        self,
+        rows: Rows,
+        cores: Cores,
+        layout: TensorLayout,
+        dtype: Any,
+        keep: bool,
+        hermitian: bool,
     ) -> None:
         super().__init__(rows, cores, layout, dtype, keep)
+        self.hermitian = hermitian
         n = len(rows)
         self.padded = -(-n // BLOCK) * BLOCK
         self.polar = np.array([_POLAR[type(m)](m) for m in layout.maps])
@@ -44,7 +56,6 @@ class PolarChunk(Chunk):
         self.y = np.zeros(self.padded, dtype=self.dtype)
         self.y[:n] = rows.y
         self.y *= self.root
-        self.flags = np.zeros(self.padded, dtype=bool)
         self.unsafe = self.dtype.type(_UNSAFE[self.dtype])
         self.Z = np.empty(0, dtype=self.dtype)
 
@@ -60,59 +71,41 @@ class PolarChunk(Chunk):
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
         """Take one core anew."""
-        self.W[core, :, :, 0], self.W[core, :, :, 1] = value.real, value.imag
-
-    def make(self, maps: NDArray[np.intp], without: int) -> None:
-        """Make the product of all cores but one for some maps."""
-        self._product(np.empty((0, 0), dtype=self.dtype), maps, without)
+        parts = np.ascontiguousarray(value).view(np.float64)
+        self.W[core] = parts.reshape(self.W[core].shape)
 
     def respond(self) -> NDArray[Any]:
         """Return the P × n real responses of every map; the products then lack core 0."""
+        self._provide()
         responses = np.empty((len(self.polar), self.padded), dtype=self.dtype)
-        self._product(responses, np.arange(len(self.polar)), 0)
+        _kernels.products(self.Z, responses, self.x, self.where, self.W, self.polar, 0)
         return responses[:, : len(self.rows)]
 
-    def _product(self, responses: NDArray[Any], maps: NDArray[np.intp], without: int) -> None:
+    def core_sums(
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return Gram matrix, moment and yᵀy of one core."""
+        self._provide()
+        size = 4 * self.W.shape[2]
+        M = scratch((size + 1, min(self.padded, COLUMNS[self.dtype])), self.dtype)
+        gram, moment = np.empty((size, size)), np.empty(size)
+        target = core_sums(
+            gram, moment, M, self.Z, maps, self.lacks, weights, self.x, self.y, self.root,
+            self.where, self.W, self.polar, core, self.unsafe, self.hermitian,
+        )  # fmt: skip
+        return gram, moment, target
+
+    def _provide(self) -> None:
+        """See that there is memory for the products."""
         if not self.Z.size:
             size = self.padded * self.W.shape[2] * len(self.polar) * 2
             self.Z = np.empty(size, dtype=self.dtype)
-        _kernels.product(self.Z, responses, maps, self.x, self.where, self.W, self.polar, without)
-
-    def assemble(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
-    ) -> tuple[NDArray[Any], NDArray[np.intp] | None]:
-        """Return M of one core, and the samples, if any, for which a division was unsafe."""
-        n = len(self.rows)
-        M = scratch((4 * self.W.shape[2] + 1, self.padded), self.dtype)
-        M[-1] = self.y
-        n_flagged = _kernels.assemble(
-            M, self.flags, self.Z, maps, self.lacks, weights, self.x, self.root,
-            self.where, self.W, self.polar, core, self.unsafe,
-        )  # fmt: skip
-        if not n_flagged:
-            return M[:, :n], None
-        unsafe = np.flatnonzero(self.flags[:n])
-        self.flags[:] = False
-        return M[:, :n], unsafe
 
     def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
         response, maps = np.zeros(self.padded), np.flatnonzero(weights)
         _kernels.respond(response, weights, maps, self.x, self.where, self.W, self.polar)
         return response[: len(self.rows)]
-
-    def take(self, index: NDArray[np.intp]) -> PolarChunk:
-        """Return a chunk of some of the rows, with no state."""
-        stacked = self.W.view(np.result_type(self.dtype, np.complex64))[..., 0]
-        return PolarChunk(self.rows.take(index), list(stacked), self.layout, self.dtype, False)
-
-    def put(self, index: NDArray[np.intp], maps: NDArray[np.intp], other: PolarChunk) -> None:
-        """Overwrite the products of some rows by those of a chunk that `take` returned."""
-        shape = (len(self.polar), -1, self.W.shape[2], 2, BLOCK)
-        mine, exact = self.Z.reshape(shape), other.Z.reshape(shape)
-        here, there = np.divmod(index, BLOCK), np.divmod(np.arange(len(index)), BLOCK)
-        for p in maps:
-            mine[p][here[0], :, :, here[1]] = exact[p][there[0], :, :, there[1]]
 
     def release(self) -> None:
         """Let go of the products."""

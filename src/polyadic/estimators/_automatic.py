@@ -18,6 +18,8 @@ from polyadic.data import ArrayData, Data
 from polyadic.ensemble import Member
 from polyadic.estimators._data import input_names, sizes_of
 from polyadic.estimators._progress import Progress
+from polyadic.samples import room
+from polyadic.samples.streamed import StreamedData
 from polyadic.samples.workers import Workers
 from polyadic.scaling import InputScaling
 from polyadic.selection import Search
@@ -25,6 +27,8 @@ from polyadic.trials import Choice, Table, Trial
 
 # Arithmetic of the moves of all members at effort 1: for each row, and its bounds.
 _WORK_PER_ROW, _LEAST_WORK, _MOST_WORK = 2e8, 2e12, 1.2e13
+# Compiled code, chunks and the sums of a search on rows from a disk.
+_BESIDE_STATE = 150e6
 _SHARE_ROWS = 5_000  # for `feature_weights_`
 # Rows that a search takes into memory from a disk or a cluster; its last epochs see all.
 SEARCH_ROWS = 250_000
@@ -52,6 +56,8 @@ def fit_automatically(
     to, also where the fit is interrupted.
     """
     table = _table(estimator, rows)
+    if isinstance(data, StreamedData):  # `memory_limit` is about the whole process then
+        compute.budget.reserve(room.resident() + _BESIDE_STATE)
     space = _space(estimator, rows, data.total, len(seeds))
     within = len(seeds) >= compute.workers.n_jobs
     inner = replace(compute, workers=Workers(1)) if within else compute

@@ -93,14 +93,21 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, maps: Sequence[FeatureMap]) -> Self:
         """Fit every member and set the fitted attributes."""
+        earlier = getattr(self, "members_", []) if self.warm_start else []
         with closing(self._training_data(X, y, sample_weight)) as data:
-            return self._fit_to(data, X, y, sample_weight, maps)
+            return self._fit_to(data, X, y, sample_weight, maps, earlier)
 
     def _fit_to(
-        self, data: Data, X: Any, y: Any, sample_weight: Any, maps: Sequence[FeatureMap]
+        self,
+        data: Data,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        maps: Sequence[FeatureMap],
+        earlier_members: list[Member],
     ) -> Self:
         layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, self.n_features_in_)
-        earlier = self._earlier_models(layout, data.n_targets)
+        earlier = self._earlier_models(earlier_members, layout, data.n_targets)
         n_members, max_iter = self._setting("n_estimators"), self._setting("max_iter")
         progress = Progress(self, X, y, sample_weight, n_members, max_iter)
         keeping: list[KeptFit] = []
@@ -138,6 +145,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     def _training_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
         """Check the rows, and remember what a prediction needs to know of them."""
         data = training_data(self, X, y, sample_weight)
+        self._forget()
         self.target_scaling_ = data.view.targets
         self._single_target = data.single_target
         self.n_samples_fit_, self.n_samples_dropped_ = data.n_rows, data.n_dropped
@@ -253,24 +261,37 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         if not isinstance(X, RowSource):
             return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
-        parts = (
+        parts = [
             Residuals.of(required_target(batch.y), prediction, batch.weight)
             for batch, prediction in self._predict_batches(X)
-        )
+            if batch.weight is None or batch.weight.any()
+        ]
+        if not parts:
+            raise ValueError(f"{X} has no row of positive weight to measure on.")
         return reduce(add, parts).r2()
 
-    def _earlier_models(self, layout: TensorLayout, n_targets: int) -> list[als.Model]:
+    def _earlier_models(
+        self, members: list[Member], layout: TensorLayout, n_targets: int
+    ) -> list[als.Model]:
         """Return the models that a warm start goes on from."""
-        if not (self.warm_start and hasattr(self, "members_")):
+        if not members:
             return []
-        old = self.members_[0]
+        old = members[0]
         shape = (len(old.model.cores), old.model.cores[0][0].shape[1])
         if old.layout != layout or shape != (n_targets, self._setting("rank")):
             raise ValueError(
                 "`warm_start=True` goes on from the earlier fit, but the feature maps, "
                 "`n_basis`, `rank` or number of targets changed. Pass warm_start=False."
             )
-        return [member.model for member in self.members_]
+        return [member.model for member in members]
+
+    def _forget(self) -> None:
+        """Be unfitted: scalings of new rows and members of old ones do not go together."""
+        if hasattr(self, "members_"):
+            del self.members_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
 
     def _compute(self) -> AbstractContextManager[Compute]:
         return Compute.open(
@@ -280,6 +301,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             chunk_size=self.chunk_size,
             memory_limit=self.memory_limit,
             n_jobs=self.n_jobs,
+            objective=self.objective,
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -256,9 +256,11 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
                 "cut from it. Use FeatureLearningRegressor, which needs no folds."
             )
         maps = named_maps(self.feature_maps)
-        arrays = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        weight = _check_sample_weight(sample_weight, arrays[0], ensure_non_negative=True)
-        folds = list(check_cv(self.cv).split(*arrays))
+        rows, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        weight = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        folds = list(check_cv(self.cv).split(rows, targets))
         checkpoint = self._checkpoint(self._training_data(X, y, sample_weight), maps=maps)
         rng = check_random_state(self.random_state)
         seed = checkpoint.get("fold seed", int(rng.randint(np.iinfo(np.int32).max)))
@@ -271,15 +273,17 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             if known is None:
                 estimator = clone(machine).set_params(feature_map=feature_map)
                 train, test = folds[fold]
-                known = _fold_error(estimator, *arrays, weight, train, test)
+                known = _fold_error(estimator, rows, targets, weight, train, test)
                 checkpoint.put(name, known)
             return float(known)
 
         tasks = [(feature_map, fold) for feature_map in maps for fold in range(len(folds))]
-        errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(error)(*task) for task in tasks
-        )
-        checkpoint.write()
+        try:
+            errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(error)(*task) for task in tasks
+            )
+        finally:
+            checkpoint.write()
         self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
         # This goes on with the same checkpoint, and removes it.
         return self._fit(X, y, sample_weight, [self.feature_map_])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -11,26 +12,34 @@ from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.samples.workers import Workers
 
-# A chunk's block of the Gram matrix should stay in the second-level cache of a core.
-_BLOCK_BYTES = 1_000_000
-# Shorter work is not worth handing to another thread.
-_LEAST_SECONDS = 150e-6
+# Less work is not worth handing to another thread.
+_LEAST_SECONDS = 750e-6
+# From some megabytes on, memory comes in large pages, which the processor finds sooner.
+_MOST_BYTES = 12_000_000
+# Chunks that a large problem has at least; smaller ones have a power of two, so that threads
+# share them evenly.
+_CHUNKS = 16
+# Rows are computed in blocks: a part of one costs as much as the whole.
+_BLOCK = 64
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
-    """Return the rows of a chunk: a cache full, in chunks of equal size.
+    """Return the rows of a chunk: enough to be worth a thread, few enough to share.
 
     It depends on the problem alone, not on the number of threads, so that neither do the
     results.
     """
     columns = (2 if layout.is_complex else 1) * max(layout.core_sizes) * rank
-    rows = _BLOCK_BYTES // (8 * columns)
-    # Seconds a row takes, about: 1.5 ns an element, 30 billion sums a second.
-    seconds = 1.5e-9 * rank * len(layout.maps) + columns**2 / 30e9
-    rows = max(256, rows, int(_LEAST_SECONDS / seconds))
+    elements = rank * len(layout.maps)
+    # Seconds a row takes in a step, about: 1.5 ns an element, 45 billion sums a second.
+    seconds = 1.5e-9 * elements + columns**2 / 45e9
+    least, most = int(_LEAST_SECONDS / seconds), _MOST_BYTES // (16 * elements)
+    rows = max(256, least, min(most, n_rows // _CHUNKS))
     n_chunks = max(1, round(n_rows / rows))
-    return -(-n_rows // n_chunks)
+    if n_chunks < _CHUNKS:
+        n_chunks = 2 ** round(math.log2(n_chunks))
+    return max(1, -(-n_rows // (n_chunks * _BLOCK))) * _BLOCK
 
 
 def parse_bytes(limit: float | str) -> float:
@@ -60,7 +69,12 @@ class Budget:
 
     def __init__(self, limit: float | str | None = None) -> None:
         self.limit = None if limit is None else parse_bytes(limit)
+        self._reserved = 0.0
         self._samples: WeakSet[Any] = WeakSet()
+
+    def reserve(self, taken: float) -> None:
+        """Set bytes of the limit aside for what is not state."""
+        self._reserved = taken
 
     def enter(self, samples: Any) -> None:
         """Count the rows of these samples for as long as they live."""
@@ -75,18 +89,20 @@ class Budget:
         from polyadic.engines.compiled import CompiledEngine
 
         assert isinstance(engine, CompiledEngine)
+        limit = self.limit - self._reserved
         n_rows = sum(len(samples) for samples in self._samples)
         kept = engine.state_bytes(n_rows, layout, rank)
-        if kept <= self.limit:
+        if kept <= limit:
             return engine
         scratch = min(n_rows, chunk_size * workers.n_jobs)
         free = replace(engine, keep=False)
         needed = free.state_bytes(n_rows, layout, rank) + engine.state_bytes(scratch, layout, rank)
-        if needed > self.limit:
+        if needed > limit:
             raise MemoryError(
-                f"`memory_limit` must be at least {needed / 1e6:.3g} MB for {n_rows} rows, rank "
-                f"{rank} and {len(layout.maps)} feature maps ({kept / 1e6:.3g} MB to keep the "
-                f"state, which is faster), got {self.limit / 1e6:.3g} MB. Raise it, or lower "
+                f"`memory_limit` must be at least {(needed + self._reserved) / 1e6:.3g} MB for "
+                f"{n_rows} rows, rank {rank} and {len(layout.maps)} feature maps "
+                f"({kept / 1e6:.3g} MB to keep the state, which is faster), got "
+                f"{self.limit / 1e6:.3g} MB. Raise it, or lower "
                 "rank, chunk_size, n_jobs or the number of feature maps."
             )
         return free

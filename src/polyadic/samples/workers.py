@@ -103,6 +103,8 @@ class Workers:
         An answer waits only for those before it, so few are alive at a time.  They are
         added in the memory of the first, so `function` returns one of its own.
         """
+        if len(items) == 1:
+            return function(items[0])
         lock, waiting = threading.Lock(), dict[int, A]()
         total: list[A] = []
         added = 0

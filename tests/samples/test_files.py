@@ -1,0 +1,342 @@
+"""Files that are not as they should be: errors that say where, and rows that are counted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from polyadic import FeatureLearningRegressor, open_rows
+from tests.samples.rows import MAPS, kept_in, small_batches, table, write
+
+
+@pytest.fixture
+def good():
+    X, y, _ = table(300)
+    return pa.table({"a": X[:, 0], "b": X[:, 1], "y": y[:, 0]})
+
+
+@pytest.fixture
+def saved(tmp_path, good):
+    """Write tables; a column given by name takes the place of the good one."""
+
+    def save(name="t.parquet", group=100, **columns):
+        changed = good
+        for column, values in columns.items():
+            if values is None:
+                changed = changed.drop_columns(column)
+            elif column in changed.column_names:
+                index = changed.column_names.index(column)
+                changed = changed.set_column(index, column, [values])
+            else:
+                changed = changed.append_column(column, [values])
+        pa.parquet.write_table(changed, tmp_path / name, row_group_size=group)
+        return tmp_path / name
+
+    return save
+
+
+def model(**parameters):
+    settings = {"n_basis": 2, "rank": 2, "max_iter": 2, "random_state": 0, "n_jobs": 1}
+    return FeatureLearningRegressor(MAPS, **(settings | parameters))
+
+
+def count(source):
+    return sum(len(batch) for batch in source.batches())
+
+
+def with_value(values, row, value):
+    changed = np.array(values.to_pylist() if hasattr(values, "to_pylist") else values)
+    changed[row] = value
+    return pa.array(changed)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None])
+@pytest.mark.parametrize("column", ["a", "y"])
+def test_a_gap_is_told_with_file_row_group_row_and_column(saved, good, value, column):
+    values = good[column].to_pylist()
+    values[217] = value
+    path = saved(**{column: pa.array(values)})
+    what = "an infinite value" if value in (np.inf, -np.inf) else "no number"
+    for act in (model().fit, lambda source: list(source.batches())):
+        with pytest.raises(ValueError, match="Row 217") as caught:
+            act(open_rows(path, "y"))
+        assert f"Row 217 of {path} (row group 2) has {what} in column {column!r}" in str(
+            caught.value
+        )
+
+
+def test_gaps_that_are_dropped_are_counted(saved, good, tmp_path):
+    saved("0.parquet", a=with_value(good["a"], [3, 250], np.nan))
+    saved("1.parquet", b=with_value(good["b"], slice(100, 200), np.inf))  # all of a row group
+    saved("2.parquet", y=pa.nulls(300, pa.float64()))
+    source = open_rows(tmp_path, "y", missing="drop")
+    assert source.n_dropped is None
+    fitted = model().fit(source)
+    assert (fitted.n_samples_fit_, fitted.n_samples_dropped_) == (498, 402)
+    assert source.n_dropped == 402
+    assert len(fitted.predict(source)) == 498
+    whole = np.concatenate([batch.X for batch in source.batches()])
+    assert (len(whole), bool(np.isfinite(whole).all())) == (498, True)
+
+
+def test_nothing_left(saved):
+    path = saved(y=pa.nulls(300, pa.float64()))
+    with pytest.raises(ValueError, match=r"no row of positive weight \(300 rows were left out\)"):
+        model().fit(open_rows(path, "y", missing="drop"))
+    path = saved(w=pa.array(np.zeros(300)))
+    source = open_rows(path, "y", weight="w")
+    with pytest.raises(ValueError, match="no row of positive weight"):
+        model().fit(source)
+
+
+def test_weights_must_not_be_negative(saved):
+    path = saved(w=with_value(np.ones(300), 120, -2.5))
+    with pytest.raises(ValueError, match=r"Row 120 .*row group 1\) has the weight -2.5 in column"):
+        model().fit(open_rows(path, "y", weight="w", missing="drop"))
+
+
+def test_a_missing_weight_is_a_gap(saved):
+    path = saved(w=with_value(np.ones(300), 120, np.nan))
+    with pytest.raises(ValueError, match=r"Row 120 .* no number in column 'w'"):
+        model().fit(open_rows(path, "y", weight="w"))
+
+
+def test_types_of_numbers_become_double(saved, good):
+    small = pa.array(np.arange(300) % 7, pa.int8())
+    path = saved(
+        a=small,
+        b=good["b"].combine_chunks().cast("float32"),
+        c=pa.array([i % 3 == 0 for i in range(300)]),
+        d=pa.array([i / 4 for i in range(300)]).cast(pa.decimal128(10, 2)),
+    )
+    (batch,) = open_rows(path, "y").batches()
+    expected = [
+        np.arange(300) % 7,
+        np.float64(good["b"].to_numpy().astype(np.float32)),
+        np.arange(300) % 3 == 0,
+        np.arange(300) / 4,
+    ]
+    assert batch.X.dtype == np.float64
+    np.testing.assert_array_equal(batch.X, np.column_stack(expected))
+
+
+STRANGE = {
+    "string": pa.array(["x"] * 300),
+    "dictionary": pa.array(["x"] * 300).dictionary_encode(),
+    "timestamp": pa.array(np.arange(300), pa.timestamp("s")),
+    "list": pa.array([[1.0]] * 300),
+    "null": pa.nulls(300),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_column_that_is_not_numbers(saved, kind):
+    path = saved(z=STRANGE[kind])
+    with pytest.raises(ValueError, match=f"Column 'z' of .*t.parquet .*type {kind}.*columns="):
+        open_rows(path, "y")
+    assert count(open_rows(path, "y", ["a", "b"])) == 300
+
+
+def test_columns_that_differ_between_files(saved, good, tmp_path):
+    saved("0.parquet")
+    saved("1.parquet", a=pa.array(np.arange(300)))  # whole numbers are numbers
+    assert count(open_rows(tmp_path, "y")) == 600
+    saved("2.parquet", a=pa.array(["x"] * 300))
+    with pytest.raises(
+        ValueError, match=r"'a' of .*2.parquet .*string, and numbers in .*0.parquet"
+    ):
+        open_rows(tmp_path, "y")
+    saved("2.parquet", a=None)
+    with pytest.raises(ValueError, match=r"2.parquet has no column 'a'; it has 'b', 'y'"):
+        open_rows(tmp_path, "y")
+    saved("2.parquet", extra=pa.array(np.ones(300)))
+    with pytest.raises(ValueError, match=r"2.parquet has a column 'extra' that .*0.parquet lacks"):
+        open_rows(tmp_path, "y")
+    assert count(open_rows(tmp_path, "y", ["a", "b"])) == 900
+    pa.parquet.write_table(good.select(["y", "b", "a"]), tmp_path / "2.parquet")
+    last = list(open_rows(tmp_path, "y").batches())[-1]
+    np.testing.assert_array_equal(last.X[-300:, 0], good["a"].to_numpy())
+
+
+def test_empty_files_and_row_groups_have_no_rows(saved, good, tmp_path):
+    saved("0.parquet")
+    pa.parquet.write_table(good.slice(0, 0), tmp_path / "1.parquet")
+    with pa.parquet.ParquetWriter(tmp_path / "2.parquet", good.schema) as writer:
+        for part in (good.slice(0, 50), good.slice(0, 0), good.slice(50, 10)):
+            writer.write_table(part)
+    (tmp_path / "3.csv").write_text("a,b,y\n")
+    source = open_rows(tmp_path, "y")
+    assert count(source) == 360
+    assert model().fit(source).n_samples_fit_ == 360
+
+
+def test_a_file_that_vanishes(saved, tmp_path):
+    path = saved()
+    source = open_rows(path, "y")
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"t.parquet is not there"):
+        model().fit(source)
+    with pytest.raises(FileNotFoundError, match=r"t.parquet is not there"):
+        open_rows(path, "y")
+
+
+def test_a_file_that_changes_between_passes(saved, good):
+    path = saved()
+    source = open_rows(path, "y")
+    assert count(source) == 300
+    saved(a=with_value(good["a"], 0, 7.0))
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(ValueError, match=r"t.parquet changed after it was opened"):
+        list(source.batches())
+
+
+@pytest.fixture
+def torn(tmp_path):
+    """Return a source, and a function that spoils the middle row group of its second file."""
+    X, y, w = table(2400)
+    write(tmp_path, X, y, w, cuts=(1200,), row_group_size=400)
+
+    def spoil():
+        path = tmp_path / "001.parquet"
+        status, content = path.stat(), bytearray(path.read_bytes())
+        where = pa.parquet.ParquetFile(path).metadata.row_group(1).column(0)
+        first = where.dictionary_page_offset or where.data_page_offset
+        content[first : first + 2000] = b"\xff" * 2000
+        path.write_bytes(content)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    return open_rows(tmp_path, "u", ["a", "b", "c"]), spoil
+
+
+def test_a_row_group_that_cannot_be_read(torn):
+    source, spoil = torn
+    spoil()
+    with pytest.raises(OSError, match=r"Row group 1 of .*001.parquet cannot be read"):
+        list(source.batches())
+
+
+def test_a_file_that_breaks_in_a_fit_leaves_the_checkpoint(torn, monkeypatch, tmp_path_factory):
+    source, spoil = torn
+    small_batches(monkeypatch)
+    kept_in(monkeypatch, "disk")
+    path = tmp_path_factory.mktemp("checkpoint") / "fit"
+    from polyadic.checkpoint import Checkpoint
+
+    written = []
+    write_once = Checkpoint.write
+
+    def write_and_spoil(self):
+        write_once(self)
+        written.append(path.read_bytes())
+        if len(written) == 3:
+            spoil()
+
+    monkeypatch.setattr(Checkpoint, "write", write_and_spoil)
+    monkeypatch.setattr("polyadic.checkpoint._SHARE_OF_TIME", np.inf)
+    with pytest.raises(OSError, match="Row group 1"):
+        model(checkpoint=path, max_iter=20).fit(source)
+    assert path.read_bytes() == written[-1]
+
+
+def test_a_broken_file(tmp_path):
+    path = tmp_path / "t.parquet"
+    path.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(OSError, match=r"t.parquet cannot be read"):
+        open_rows(path, "y")
+
+
+GOOD_CSV = "a,b,y\n" + "".join(f"{i / 10},{i % 7},{i}\n" for i in range(200))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD_CSV.replace("\n0.3,", "\nx,"), "Column 'a' of .* type string"),
+        ("a,b,y\n" + "1,2,3\n" * 300_000 + "1,oops,3\n", "'b' .* row 300000 has an .*'oops'"),
+        (GOOD_CSV + "1,2,3,4\n", "cannot be read"),
+        (GOOD_CSV + ",2,3\n", "Row 200 of .* has no number in column 'a'"),
+        (GOOD_CSV + "inf,2,3\n", "Row 200 of .* has an infinite value in column 'a'"),
+        ("1,2,3\n4,5,6\n", "no header"),
+        ("a,a,y\n1,2,3\n", "several columns named 'a'"),
+        ("", "cannot be read"),
+        ("a,b,y\n2020-01-01,2,3\n", "'a' .* type date32"),
+    ],
+)
+def test_csv_that_is_not_numbers(tmp_path, text, message):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises((ValueError, OSError), match=message) as caught:
+        list(open_rows(path, "y").batches())
+    assert str(path) in str(caught.value)
+
+
+def test_csv_in_other_spellings(tmp_path):
+    (tmp_path / "t.tsv").write_text(GOOD_CSV.replace(",", "\t"))
+    (tmp_path / "t.txt").write_text(GOOD_CSV.replace(",", ";").replace(".", ","))
+    (tmp_path / "flags.csv").write_text("a,y\ntrue,1\nfalse,2\n")
+    (tab,) = open_rows(tmp_path / "t.tsv", "y").batches()
+    (semicolon,) = open_rows(tmp_path / "t.txt", "y", delimiter=";", decimal=",").batches()
+    np.testing.assert_array_equal(tab.X, semicolon.X)
+    (flags,) = open_rows(tmp_path / "flags.csv", "y").batches()
+    np.testing.assert_array_equal(flags.X[:, 0], [1.0, 0.0])
+
+
+@pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2), dtype="U3"), np.zeros((1, 1, 1))])
+def test_npy_that_is_no_matrix(tmp_path, array):
+    np.save(tmp_path / "t.npy", array)
+    with pytest.raises(OSError, match=r"t.npy cannot be read: .*matrix of numbers"):
+        open_rows(tmp_path / "t.npy", "x0")
+
+
+def test_paths(saved, tmp_path, monkeypatch):
+    for name in ("b.parquet", "a.parquet", "c.pq", "_SUCCESS", ".hidden"):
+        saved(name)
+    names = ["a.parquet", "b.parquet", "c.pq"]
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    home = f"~/{tmp_path.name}"
+    for path in (tmp_path, str(tmp_path), home, [f"{home}/[ab].parquet", Path(home) / "c.pq"]):
+        assert [file.name for file in open_rows(path, "y").files] == names
+    monkeypatch.chdir(tmp_path)
+    assert len(open_rows("*.parquet", "y").files) == 2
+    saved("odd[1].parquet")
+    assert len(open_rows("odd[1].parquet", "y").files) == 1
+
+
+def test_paths_that_stand_for_nothing(saved, tmp_path):
+    path = saved()
+    for wrong in (tmp_path / "gone.parquet", str(tmp_path / "*.csv"), []):
+        with pytest.raises(FileNotFoundError):
+            open_rows(wrong, "y")
+    with pytest.raises(ValueError, match=r"must end in .*got .*t.xlsx"):
+        open_rows(path.rename(tmp_path / "t.xlsx"), "y")
+    with pytest.raises(ValueError, match=r"t.xlsx is a file that holds no rows.*glob"):
+        open_rows(tmp_path, "y")
+    (tmp_path / "t.xlsx").unlink()
+    (tmp_path / "year=2020").mkdir()
+    with pytest.raises(ValueError, match=r"year=2020 is a folder.*partition columns"):
+        open_rows(tmp_path, "y")
+
+
+def test_names_that_make_no_sense(saved):
+    path = saved()
+    for arguments, message in (
+        (("z",), "has no column 'z'"),
+        (("y", ["a", "y"]), "different columns, got 'y' twice"),
+        (("y", "a"), "`columns` must be a list"),
+        (("y", ["a"], "nope"), "has no column 'nope'"),
+        ((["a", "b", "y"],), "no column to predict from"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            open_rows(path, *arguments)
+    with pytest.raises(ValueError, match="`missing` must be 'error' or 'drop', got 'mean'"):
+        open_rows(path, "y", missing="mean")
+    source = open_rows(path, "y")
+    with pytest.raises(ValueError, match="`y` and `sample_weight` must be None"):
+        model().fit(source, np.ones(300))
+    with pytest.raises(ValueError, match="inputs \\['a', 'b'\\] in this order"):
+        model().fit(source).predict(open_rows(path, columns=["b", "a"]))

@@ -1,0 +1,406 @@
+"""Fits that are interrupted, in every way there is, and go on to the same last digit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import polyadic
+from polyadic import (
+    FeatureLearningRegressor,
+    KernelMachineRegressor,
+    KernelMachineRegressorCV,
+    als,
+    checkpoint,
+)
+from polyadic.checkpoint import CheckpointError
+from polyadic.features import DampedFourierFeatures, GeometricFeatures
+
+ROOT = Path(__file__).resolve().parents[1]
+MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+
+
+class Slanted(GeometricFeatures):
+    """A user's own feature map."""
+
+    is_complex = False
+
+    def ratio(self, x):
+        return 0.2 + 0.7 * x
+
+
+def problem(n_rows=300, n_targets=1):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(n_rows, 3))
+    y = np.sin(6 * X[:, 0]) * X[:, 1] + X[:, 2] + 0.05 * rng.standard_normal(n_rows)
+    return X, y if n_targets == 1 else np.column_stack([y, X[:, 0] - y])
+
+
+KINDS = {
+    "joint": lambda **kw: FeatureLearningRegressor(MAPS, n_basis=4, rank=3, max_iter=6, **kw),
+    "members": lambda **kw: FeatureLearningRegressor(
+        MAPS, n_basis=4, rank=3, max_iter=5, n_estimators=2, early_stopping=True, **kw
+    ),
+    "shares": lambda **kw: FeatureLearningRegressor(
+        MAPS, n_basis=4, rank=3, max_iter=6, subsample=0.3, **kw
+    ),
+    "own map": lambda **kw: KernelMachineRegressor(Slanted(), n_basis=4, rank=3, max_iter=4, **kw),
+    "folds": lambda **kw: KernelMachineRegressorCV(
+        MAPS, n_basis=4, rank=3, cv=2, max_iter=3, n_jobs=1, **kw
+    ),
+    "automatic": lambda **kw: FeatureLearningRegressor(effort=0.2, n_estimators=2, **kw),
+}
+
+
+class Interruption:
+    """Presses Ctrl-C in the k-th core step, and counts the steps."""
+
+    def __init__(self, monkeypatch):
+        self.steps, self.at = 0, None
+        solve = als.solve_core
+
+        def counted(*arguments):
+            self.steps += 1
+            if self.steps == self.at:
+                raise KeyboardInterrupt
+            return solve(*arguments)
+
+        monkeypatch.setattr(als, "solve_core", counted)
+
+    def run(self, fit, at=None):
+        """Fit and return the number of steps; whether it was interrupted is up to `at`."""
+        self.steps, self.at = 0, at
+        if at is None:
+            fit()
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                fit()
+        return self.steps
+
+
+@pytest.fixture
+def interruption(monkeypatch):
+    return Interruption(monkeypatch)
+
+
+@pytest.fixture
+def always_written(monkeypatch):
+    """Write at every opportunity, however short the fit."""
+    monkeypatch.setattr(checkpoint, "_SHARE_OF_TIME", np.inf)
+    monkeypatch.setattr(checkpoint, "_SECONDS_INSIDE_AN_EPOCH", 0.0)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interrupted_fit_goes_on_to_the_same_last_digit(
+    kind, n_targets, interruption, always_written, tmp_path
+):
+    X, y = problem(n_targets=n_targets)
+    make, path = KINDS[kind], tmp_path / "fit.checkpoint"
+    model = make(random_state=0)
+    n_steps = interruption.run(lambda: model.fit(X, y))
+    rng = np.random.RandomState(1)
+    moments = np.unique(rng.randint(1, n_steps, size=3))
+    for at in moments.tolist():
+        interruption.run(lambda: make(random_state=0, checkpoint=path).fit(X, y), at)
+        assert path.exists()
+        again = make(random_state=0, checkpoint=path)
+        steps = interruption.run(lambda: again.fit(X, y))  # noqa: B023
+        assert steps < n_steps or at < 60  # what was done is not done again
+        assert not path.exists()
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert again.loss_curve_ == model.loss_curve_
+        assert again.n_iter_ == model.n_iter_
+
+
+def test_a_fit_interrupted_many_times_loses_no_more_than_its_epochs(
+    interruption, always_written, tmp_path
+):
+    X, y = problem()
+    make, path = KINDS["joint"], tmp_path / "fit.checkpoint"
+    model = make(random_state=0)
+    n_steps = interruption.run(lambda: model.fit(X, y))
+    # Six cores, an epoch; two starts take four epochs before the first is written.
+    interruption.run(lambda: make(random_state=0, checkpoint=path).fit(X, y), 4 * 6 + 1)
+    for _ in range(3):
+        interruption.run(lambda: make(random_state=0, checkpoint=path).fit(X, y), 6 + 1)
+    again = make(random_state=0, checkpoint=path)
+    assert interruption.run(lambda: again.fit(X, y)) == n_steps - 4 * 6 - 3 * 6
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("options", [{"engine": "reference"}, {"memory_limit": 7e4}])
+def test_inside_an_epoch_a_fit_without_state_loses_no_step(
+    options, interruption, always_written, tmp_path, monkeypatch
+):
+    # Beyond this many rows a fit has one start, and its first epoch is written too.
+    monkeypatch.setattr("polyadic.estimators._member._TWO_STARTS_ROWS", 10)
+    X, y = problem(n_targets=2)
+    make, path = KINDS["joint"], tmp_path / "fit.checkpoint"
+    options = {"random_state": 0, "chunk_size": 64, "n_jobs": 1, **options}
+    model = make(**options)
+    n_steps = interruption.run(lambda: model.fit(X, y))
+    for at in (3, 8, 15, 29, n_steps):
+        interruption.run(lambda: make(checkpoint=path, **options).fit(X, y), at)
+        again = make(checkpoint=path, **options)
+        steps = interruption.run(lambda: again.fit(X, y))  # noqa: B023
+        assert steps == n_steps - at + 1
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_without_a_seed_a_fit_goes_on_with_the_one_it_drew(interruption, always_written, tmp_path):
+    X, y = problem()
+    path = tmp_path / "fit.checkpoint"
+    make = KINDS["joint"]
+    interruption.run(lambda: make(checkpoint=path).fit(X, y), 40)
+    kept = path.read_bytes()
+    models = []
+    for _ in range(2):
+        path.write_bytes(kept)
+        models.append(make(checkpoint=path).fit(X, y).predict(X))
+    np.testing.assert_array_equal(*models)
+
+
+def test_an_interrupted_estimator_is_fitted_so_far(interruption, tmp_path):
+    X, y = problem()
+    for kind in ("joint", "members", "automatic"):
+        model = KINDS[kind](random_state=0, checkpoint=tmp_path / kind)
+        n_steps = interruption.run(lambda: KINDS[kind](random_state=0).fit(X, y))  # noqa: B023
+        interruption.run(lambda: model.fit(X, y), n_steps * 4 // 5)  # noqa: B023
+        assert model.score(X, y) > 0.9
+        assert 1 <= model.n_iter_ <= len(model.loss_curve_) + 5
+        polyadic.save(model, tmp_path / "model")  # as whole as any other
+        np.testing.assert_array_equal(
+            polyadic.load(tmp_path / "model").predict(X), model.predict(X)
+        )
+
+
+def test_an_interruption_before_the_first_epoch_leaves_nothing(interruption):
+    X, y = problem()
+    model = KINDS["joint"](random_state=0)
+    interruption.run(lambda: model.fit(X, y), 1)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+CHANGES = {
+    "another value": lambda X, y: (np.where(X[7, 1] == X, 0.5, X), y),
+    "another target": lambda X, y: (X, np.where(y == y[7], y + 1e-9, y)),
+    "another order": lambda X, y: (X[::-1], y[::-1]),
+    "fewer rows": lambda X, y: (X[1:], y[1:]),
+}
+
+
+@pytest.fixture
+def left(interruption, always_written, tmp_path):
+    """Return the path of a checkpoint that an interrupted fit left."""
+    path = tmp_path / "fit.checkpoint"
+    X, y = problem()
+    interruption.run(lambda: KINDS["joint"](random_state=0, checkpoint=path).fit(X, y), 40)
+    interruption.at = None
+    return path
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_checkpoint_of_other_data_is_refused(change, left):
+    before = left.read_bytes()
+    with pytest.raises(CheckpointError, match="is of another fit: its data differs"):
+        KINDS["joint"](random_state=0, checkpoint=left).fit(*CHANGES[change](*problem()))
+    assert left.read_bytes() == before
+
+
+def test_weights_belong_to_the_data(left):
+    X, y = problem()
+    with pytest.raises(CheckpointError, match="its data differs"):
+        KINDS["joint"](random_state=0, checkpoint=left).fit(X, y, np.full(len(X), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rank": 4}, "its rank differs .it has 3, this fit has 4"),
+        ({"alpha": 0.2}, "its alpha differs"),
+        ({"feature_maps": MAPS[:1]}, "its feature_maps differs"),
+        ({"random_state": 1}, "its random_state differs"),
+        ({"dtype": "float32"}, "its dtype differs"),
+    ],
+)
+def test_a_checkpoint_of_other_parameters_is_refused(parameters, message, left):
+    model = KINDS["joint"](random_state=0, checkpoint=left).set_params(**parameters)
+    with pytest.raises(CheckpointError, match=message):
+        model.fit(*problem())
+    assert left.exists()
+
+
+def test_parameters_without_consequence_may_change(left):
+    X, y = problem()
+    expected = KINDS["joint"](random_state=0).fit(X, y).predict(X)
+    model = KINDS["joint"](random_state=0, checkpoint=left, n_jobs=1, verbose=0)
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), expected)
+
+
+def test_damaged_files_and_files_of_other_kinds_are_refused(left, tmp_path):
+    X, y = problem()
+    whole = left.read_bytes()
+    wrecks = [b"", b"hello", whole[:-1], whole[:100], whole[:-8] + bytes(8), whole + b"x"]
+    other = tmp_path / "model"
+    polyadic.save(KINDS["joint"](random_state=0).fit(X, y), other)
+    for content in [*wrecks, other.read_bytes()]:
+        left.write_bytes(content)
+        with pytest.raises(CheckpointError, match="checkpoint"):
+            KINDS["joint"](random_state=0, checkpoint=left).fit(X, y)
+        assert left.read_bytes() == content  # whatever it is, it may be precious
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_the_checkpoint(tmp_path):
+    path = tmp_path / "nowhere" / "fit.checkpoint"
+    with pytest.raises(OSError, match=r"The checkpoint .*nowhere.* could not be written"):
+        KINDS["joint"](random_state=0, checkpoint=path).fit(*problem())
+
+
+def run(code, *arguments, **options):
+    """Start code in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=True,
+        **options,
+    )
+
+
+KILLED = """
+import json, os, sys, time
+import numpy as np
+from polyadic import checkpoint
+from tests.test_checkpoint import KINDS, problem
+
+checkpoint._SHARE_OF_TIME = float("inf")  # write at every opportunity
+kind, path = sys.argv[1:]
+X, y = problem(1500)
+
+def make(**settings):
+    model = KINDS[kind](random_state=0, **settings)
+    return model.set_params(max_iter=60, tol=0.0) if kind == "joint" else model
+
+def version():
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None
+
+expected = make().fit(X, y).predict(X)
+rng = np.random.RandomState(0)
+outcomes = []
+for writes in rng.randint(0, 8, size=10):
+    child = os.fork()
+    if child == 0:
+        make(checkpoint=path).fit(X, y)
+        os._exit(0)
+    seen, last = 0, None
+    while seen < writes and os.waitpid(child, os.WNOHANG) == (0, 0):
+        seen, last = seen + (version() not in (None, last)), version()
+        time.sleep(0.0005)
+    time.sleep(rng.uniform(0, 0.02))
+    try:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass  # it was done before
+    left = os.path.exists(path)
+    model = make(checkpoint=path).fit(X, y)
+    outcomes.append([left, bool((model.predict(X) == expected).all()), os.path.exists(path)])
+print(json.dumps([outcomes, sorted(os.listdir(os.path.dirname(path)))]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("kind", ["joint", "automatic"])
+def test_killed_at_ten_moments_a_fit_goes_on_to_the_same_result(kind, tmp_path):
+    outcomes, files = json.loads(run(KILLED, kind, tmp_path / "fit.checkpoint").stdout)
+    assert len(outcomes) == 10
+    assert sum(left for left, _, _ in outcomes) >= 4  # else nothing was put to the test
+    assert all(same and not remains for _, same, remains in outcomes)
+    assert files == []
+
+
+CTRL_C = """
+import json, signal, sys, threading, os
+from tests.test_checkpoint import KINDS, problem
+
+X, y = problem()
+path = sys.argv[1]
+model = KINDS["joint"](random_state=0, checkpoint=path).set_params(max_iter=100_000, tol=0.0)
+threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    model.fit(X, y)
+except KeyboardInterrupt:
+    print(json.dumps([model.n_iter_, model.score(X, y), os.path.exists(path)]))
+"""
+
+
+def test_ctrl_c_leaves_a_fitted_estimator_and_a_checkpoint(tmp_path):
+    n_iter, score, kept = json.loads(run(CTRL_C, tmp_path / "fit.checkpoint").stdout)
+    assert n_iter >= 1
+    assert score > 0.9
+    assert kept
+
+
+FULL_DISK = """
+import json, resource, signal, sys
+from pathlib import Path
+from polyadic import checkpoint
+from tests.test_checkpoint import KINDS, problem
+
+checkpoint._SHARE_OF_TIME = float("inf")
+X, y = problem()
+path = Path(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+class Limit:
+    def __init__(self): self.kept = None
+    def __call__(self, fit):
+        if fit.last.number == 3:
+            self.kept = path.read_bytes()
+            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(self.kept) // 2, hard))
+
+limit = Limit()
+on_epoch = checkpoint.KeptFit.on_epoch
+def spied(self, fit):
+    stop = on_epoch(self, fit)
+    limit(fit)
+    return stop
+checkpoint.KeptFit.on_epoch = spied
+try:
+    KINDS["joint"](random_state=0, checkpoint=path).fit(X, y)
+except OSError as error:
+    message = str(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+intact = path.read_bytes() == limit.kept
+limit.kept = None
+checkpoint.KeptFit.on_epoch = on_epoch
+again = KINDS["joint"](random_state=0, checkpoint=path).fit(X, y).predict(X)
+whole = KINDS["joint"](random_state=0).fit(X, y).predict(X)
+print(json.dumps([message, intact, bool((again == whole).all())]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_where_the_disk_is_full_the_last_checkpoint_stays(tmp_path):
+    message, intact, same = json.loads(run(FULL_DISK, tmp_path / "fit.checkpoint").stdout)
+    assert "could not be written" in message
+    assert str(tmp_path / "fit.checkpoint") in message
+    assert intact
+    assert same
+    assert list(tmp_path.iterdir()) == []

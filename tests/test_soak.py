@@ -1,0 +1,84 @@
+"""Fifty fits in a row leave the process as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FITS = """
+import gc, json, os, sys, tempfile, threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+import polyadic
+from polyadic.features import DampedFourierFeatures
+
+folder = Path(sys.argv[1])
+tempfile.tempdir = str(folder)
+rng = np.random.RandomState(0)
+X = rng.uniform(size=(2000, 3))
+y = np.sin(6 * X[:, 0]) * X[:, 1] + X[:, 2]
+table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+parquet.write_table(table, folder / "rows.parquet", row_group_size=300)
+maps = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+settings = {"n_basis": 4, "rank": 4, "max_iter": 3, "chunk_size": 256, "random_state": 0}
+
+
+def round_of_fits():
+    model = polyadic.FeatureLearningRegressor(maps, n_jobs=2, **settings).fit(X, y)
+    model.predict(X)
+    kept = folder / "fit.checkpoint"
+    polyadic.KernelMachineRegressor(maps[0], checkpoint=kept, **settings).fit(X, y)
+    source = polyadic.open_rows(folder / "rows.parquet", target="y")
+    model = polyadic.FeatureLearningRegressor(maps, n_jobs=2, **settings)
+    model.fit(source).score(source)
+    for _ in source.batches():
+        break  # and the rest is left unread
+    try:
+        polyadic.FeatureLearningRegressor(maps, **settings).fit(X, np.where(y > 1, np.nan, y))
+    except ValueError:
+        pass
+    few = polyadic.FeatureLearningRegressor(effort=0.05, n_estimators=2, random_state=0)
+    few.fit(X[:99], y[:99])
+
+
+def left_behind():
+    gc.collect()
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    handles = sorted(os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                     if os.path.exists(f"/proc/self/fd/{fd}"))
+    return resident, threading.active_count(), len(handles), sorted(os.listdir(folder))
+
+
+for _ in range(4):
+    round_of_fits()
+before = left_behind()
+for _ in range(10):
+    round_of_fits()  # five fits each
+print(json.dumps([before, left_behind()]))
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_fifty_fits_leave_memory_threads_handles_and_files_as_they_were(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FITS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        timeout=300,
+    )
+    before, after = json.loads(done.stdout)
+    assert after[0] - before[0] < 4e6  # bytes, for all fifty
+    assert after[1:] == before[1:]
