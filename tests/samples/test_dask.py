@@ -337,3 +337,15 @@ def test_an_overflow_is_the_error_it_is_in_memory(client):
     with pytest.raises(FloatingPointError, match="normal equations overflowed"):
         powers.fit(*collections(1e50 * X, Y[:, 0]))
     assert_nothing_is_left(client)
+
+
+def test_many_partitions_are_added_up_on_the_workers(client):
+    X, Y, weight = problem()
+    arrays = [da.from_array(a, chunks=(20, *a.shape[1:])) for a in (X, Y[:, 0], weight)]
+    with get_task_stream(client) as stream:
+        fitted = model(max_iter=1).fit(*arrays)
+    assert "polyadic-sum" in {key_split(task["key"]) for task in stream.data}
+    assert_same_fit(fitted, model(max_iter=1).fit(X, Y[:, 0], weight))
+    with in_process_client().as_current():
+        elsewhere = model(max_iter=1).fit(*arrays)
+    assert_array_equal(fitted.predict(X), elsewhere.predict(X))
