@@ -28,6 +28,8 @@ from polyadic.samples.dask._inputs import loaded
 NO_WORKERS_TIMEOUT = "60s"
 # Seconds after which the driver looks whether the workers it waits for are still there.
 _SLICE = 0.5
+# Seconds between two times that old answers are let go.
+_TIDY = 0.1
 
 _RESUME = "With checkpoint=… the same call goes on from the last epoch."
 _UNREACHABLE = (
@@ -65,7 +67,7 @@ class Cluster:
             dask.config.get("polyadic.no-workers-timeout", NO_WORKERS_TIMEOUT)
         )
         self._token, self._turns = uuid4().hex, count()
-        self._seen = time.monotonic()
+        self._seen = self._tidied = time.monotonic()
         self._most = 0
         self._lock = threading.Lock()
         load = dask.delayed(loaded, pure=False)
@@ -76,6 +78,7 @@ class Cluster:
             ]
         )
         self._homes: list[str] = []
+        self._spent: list[Any] = []
         self._workers: dict[str, int] = {}
         try:
             self._place()
@@ -90,9 +93,24 @@ class Cluster:
 
     def release(self) -> None:
         """Let go of everything on the workers."""
-        for chunk in self._chunks:
-            chunk.release()
-        self._chunks = []
+        self._let_go(self._spent)
+        self._let_go(self._chunks)
+
+    def _tidy(self) -> None:
+        """Let go of answers now and then, while the workers are busy with the next ones.
+
+        A client waits for ten milliseconds after each message, so that a message about what is
+        over would hold up the next one that asks for something.
+        """
+        if time.monotonic() - self._tidied > _TIDY:
+            self._let_go(self._spent)
+            self._tidied = time.monotonic()
+
+    @staticmethod
+    def _let_go(futures: list[Any]) -> None:
+        """Release futures at once: an exception that was caught may still refer to them."""
+        while futures:
+            futures.pop().release()
 
     def settle(self) -> None:
         """Give chunks homes on workers that came, or that are left."""
@@ -117,11 +135,11 @@ class Cluster:
                 raise ClusterError(_CANCELLED)
             homes, chunks = self._homes, self._chunks
             futures = self._ask(name, partial(task, **arguments), together, homes, chunks)
+            self._tidy()
             try:
                 answers = self._answers(futures, set(homes))
             finally:
-                for future in futures:  # an exception that was caught may still refer to them
-                    future.release()
+                self._spent.extend(futures)
             if answers is not None:
                 return together(answers)
             self._place()
