@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import psutil
@@ -39,29 +40,43 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="epochs of each way")
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    options = {"n_workers": arguments.workers, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster):
-        _epochs(arguments.rows, arguments.workers, arguments.rounds)
-        _latency(arguments.workers)
-        _bytes(arguments.rows, arguments.workers)
+    n_rows, n_workers = arguments.rows, arguments.workers
+    layout, _ = problem()
+    print(f"## {n_rows:,} rows, {len(layout.core_sizes)} cores, rank {RANK}, {len(PERIODS)} maps\n")
+    print("| | partitions a worker | s an epoch | beside threads |\n|---|---|---|---|")
+    with cluster(n_workers, profiler=False):
+        _epochs("workers, Dask's profiler off", n_rows, n_workers, 1, arguments.rounds)
+    with cluster(n_workers, profiler=True):
+        for each in (1, 4):
+            _epochs("workers", n_rows, n_workers, each, arguments.rounds)
+        _latency(n_workers)
+        _bytes(n_rows, n_workers)
 
 
-def _epochs(n_rows: int, n_workers: int, rounds: int) -> None:
-    """Print seconds of an epoch: threads of one process, and workers with 1 or 4 partitions."""
-    X, y = rows(n_rows, n_workers)
+@contextmanager
+def cluster(n_workers: int, *, profiler: bool) -> Iterator[None]:
+    """Run workers of one thread each; Dask looks at what they do a hundred times a second."""
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        dask.config.set({"distributed.worker.profile.enabled": profiler}),
+        LocalCluster(**options) as opened,
+        Client(opened),
+    ):
+        yield
+
+
+def _epochs(name: str, n_rows: int, n_workers: int, each: int, rounds: int) -> None:
+    """Print seconds of an epoch on the workers, and in threads of one process in the same run."""
+    X, y = rows(n_rows, n_workers * each)
     layout, model = problem()
     local = ArrayData.of(X.compute(), y.compute()[:, None], None, NAMES)
-    print(f"## {n_rows:,} rows, {len(layout.core_sizes)} cores, rank {RANK}, {len(PERIODS)} maps\n")
-    print("| | s an epoch | speed beside threads |\n|---|---|---|")
-    for each in (1, 4):
-        X, y = rows(n_rows, n_workers * each)
-        with Compute.open(n_jobs=n_workers) as compute, spread(X, y) as data:
-            ways = [_turns(d.samples(compute, layout), model) for d in (local, data)]
-            times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
-        threads, cluster = (statistics.median(column) for column in zip(*times, strict=True))
-        ratio = statistics.median(here / there for here, there in times)
-        print(f"| {n_workers} threads in one process | {threads:.2f} | 1.00 |")
-        print(f"| {n_workers} workers, {each} partitions each | {cluster:.2f} | {ratio:.2f} |")
+    with Compute.open(n_jobs=n_workers) as compute, spread(X, y) as data:
+        ways = [_turns(d.samples(compute, layout), model) for d in (local, data)]
+        times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
+    threads, workers = (statistics.median(column) for column in zip(*times, strict=True))
+    ratio = statistics.median(here / there for here, there in times)
+    print(f"| {n_workers} threads of one process | | {threads:.2f} | 1.00 |")
+    print(f"| {n_workers} {name} | {each} | {workers:.2f} | {ratio:.2f} |", flush=True)
 
 
 def _turns(targets: list[Samples], model: als.Model) -> Iterator[als.Epoch]:
@@ -83,7 +98,7 @@ def _latency(n_workers: int) -> None:
 
 
 def _bytes(n_rows: int, n_workers: int) -> None:
-    """Print what passes through the machine's loopback for each core step, both ends of it."""
+    """Print what passes through the machine's loopback for each core step."""
     unknowns = 4 * RANK
     print(
         "\n## Bytes of a core step, over all connections of scheduler, workers and driver\n\n"
