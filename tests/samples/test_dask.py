@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-distributed = pytest.importorskip("distributed", reason="needs polyadic[dask]")
+pytest.importorskip("distributed", reason="needs polyadic[dask]")
 da = pytest.importorskip("dask.array", reason="needs polyadic[dask]")
 
 import pandas as pd  # noqa: E402
@@ -20,6 +20,7 @@ from polyadic import FeatureLearningRegressor, KernelMachineRegressor  # noqa: E
 from polyadic.estimators import feature_learning  # noqa: E402
 from polyadic.features import PurePowerFeatures  # noqa: E402
 from polyadic.samples.dask import dask_data  # noqa: E402
+from polyadic.samples.dask._cluster import Cluster  # noqa: E402
 from tests.contract.clusters import client as in_process_client  # noqa: E402
 from tests.samples.partitions import (  # noqa: E402
     MAPS,
@@ -182,7 +183,7 @@ def test_tasks_have_readable_names_and_nothing_is_left(client):
     with get_task_stream(client) as stream:
         model().fit(*collections(X, Y, weight))
     names = {key_split(task["key"]) for task in stream.data}
-    steps = {"load", "statistics", "start", "core-step", "sum"}
+    steps = {"load", "statistics", "start", "core-step"}
     assert names >= {f"polyadic-{step}" for step in steps}
     assert_nothing_is_left(client)
 
@@ -200,24 +201,25 @@ def test_where_chunks_are_does_not_change_the_last_digit(client):
 
 def test_what_a_step_sends_does_not_depend_on_the_number_of_rows(client, monkeypatch):
     sent, received = [], []
-    ask, answer = client.map, distributed.Future.result
+    ask, answers = client.compute, Cluster._answers
 
-    def asked(*arguments, **options):
-        sent.append(len(dumps(options)))
-        return ask(*arguments, **options)
+    def asked(parts, **options):
+        sent.append(len(dumps(parts)))
+        return ask(parts, **options)
 
-    def answered(*arguments, **options):
-        received.append(len(dumps(result := answer(*arguments, **options))))
-        return result
+    def answered(*arguments):
+        received.append(len(dumps(found := answers(*arguments))))
+        return found
 
     def sizes(n_rows):
-        sent.clear(), received.clear()
+        sent.clear()
+        received.clear()
         X, Y, _ = problem(n_rows)
         model(max_iter=2, tol=0).fit(*collections(X, Y[:, 0]))
-        return np.array(sent), np.array(received)
+        return sent[1:], list(received)  # the first loads the rows
 
-    monkeypatch.setattr(client, "map", asked)
-    monkeypatch.setattr(distributed.Future, "result", answered)
+    monkeypatch.setattr(client, "compute", asked)
+    monkeypatch.setattr(Cluster, "_answers", answered)
     # Numbers of steps and versions have more or fewer digits, and nothing else differs.
     for few, many in zip(sizes(300), sizes(3000), strict=True):
         assert len(few) == len(many) > 10
@@ -335,3 +337,15 @@ def test_an_overflow_is_the_error_it_is_in_memory(client):
     with pytest.raises(FloatingPointError, match="normal equations overflowed"):
         powers.fit(*collections(1e50 * X, Y[:, 0]))
     assert_nothing_is_left(client)
+
+
+def test_many_partitions_are_added_up_on_the_workers(client):
+    X, Y, weight = problem()
+    arrays = [da.from_array(a, chunks=(20, *a.shape[1:])) for a in (X, Y[:, 0], weight)]
+    with get_task_stream(client) as stream:
+        fitted = model(max_iter=1).fit(*arrays)
+    assert "polyadic-sum" in {key_split(task["key"]) for task in stream.data}
+    assert_same_fit(fitted, model(max_iter=1).fit(X, Y[:, 0], weight))
+    with in_process_client().as_current():
+        elsewhere = model(max_iter=1).fit(*arrays)
+    assert_array_equal(fitted.predict(X), elsewhere.predict(X))

@@ -31,8 +31,8 @@ from polyadic.samples.workers import Workers
 
 # Row numbers of a partition start at its number times this, whatever sizes the others have.
 _PARTITION_ROWS = 2**40
-# Answers that one task adds up.
-_FAN_IN = 8
+# Answers that are added up at a time.
+FAN_IN = 8
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def moved(chunk: Chunk) -> Chunk:
 
 def batches(items: list[Any]) -> list[list[Any]]:
     """Return neighbours that one task adds up, always the same ones."""
-    return [items[first : first + _FAN_IN] for first in range(0, len(items), _FAN_IN)]
+    return [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
 
 
 def total(parts: Sequence[Any]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -27,6 +28,8 @@ from polyadic.samples.dask._inputs import loaded
 NO_WORKERS_TIMEOUT = "60s"
 # Seconds after which the driver looks whether the workers it waits for are still there.
 _SLICE = 0.5
+# Seconds between two times that old answers are let go.
+_TIDY = 0.1
 
 _RESUME = "With checkpoint=… the same call goes on from the last epoch."
 _UNREACHABLE = (
@@ -64,7 +67,7 @@ class Cluster:
             dask.config.get("polyadic.no-workers-timeout", NO_WORKERS_TIMEOUT)
         )
         self._token, self._turns = uuid4().hex, count()
-        self._seen = time.monotonic()
+        self._seen = self._tidied = time.monotonic()
         self._most = 0
         self._lock = threading.Lock()
         load = dask.delayed(loaded, pure=False)
@@ -75,6 +78,7 @@ class Cluster:
             ]
         )
         self._homes: list[str] = []
+        self._spent: list[Any] = []
         self._workers: dict[str, int] = {}
         try:
             self._place()
@@ -89,9 +93,24 @@ class Cluster:
 
     def release(self) -> None:
         """Let go of everything on the workers."""
-        for chunk in self._chunks:
-            chunk.release()
-        self._chunks = []
+        self._let_go(self._spent)
+        self._let_go(self._chunks)
+
+    def _tidy(self) -> None:
+        """Let go of answers now and then, while the workers are busy with the next ones.
+
+        A client waits for ten milliseconds after each message, so that a message about what is
+        over would hold up the next one that asks for something.
+        """
+        if time.monotonic() - self._tidied > _TIDY:
+            self._let_go(self._spent)
+            self._tidied = time.monotonic()
+
+    @staticmethod
+    def _let_go(futures: list[Any]) -> None:
+        """Release futures at once: an exception that was caught may still refer to them."""
+        while futures:
+            futures.pop().release()
 
     def settle(self) -> None:
         """Give chunks homes on workers that came, or that are left."""
@@ -107,81 +126,83 @@ class Cluster:
     ) -> Any:
         """Return the answers of all chunks, put together in the order of the partitions.
 
-        They are put together on the workers, a few at a time and always the same ones, so
-        that neither timing nor the place of a chunk changes the last digit.
+        They are put together a few at a time and always the same ones, so that neither timing
+        nor the place of a chunk changes the last digit: on the workers until only a few are
+        left, which come to the driver.
         """
         while True:
             if self._client.status == "closed":
                 raise ClusterError(_CANCELLED)
             homes, chunks = self._homes, self._chunks
-            futures = asked = self._ask(homes, chunks, name, task, arguments)
+            futures = self._ask(name, partial(task, **arguments), together, homes, chunks)
+            self._tidy()
             try:
-                while len(futures) > 1 or futures is asked:
-                    futures = [
-                        self._client.submit(together, few, key=self._key("sum", index))
-                        for index, few in enumerate(_chunk.batches(futures))
-                    ]
-                    asked = [*asked, *futures]
-                answer = self._answer(futures[0], set(homes))
+                answers = self._answers(futures, set(homes))
             finally:
-                for future in asked:  # an exception that was caught may still refer to them
-                    future.release()
-            if answer is not None:
-                return answer[0]
+                self._spent.extend(futures)
+            if answers is not None:
+                return together(answers)
             self._place()
 
     def _ask(
         self,
-        homes: list[str],
-        chunks: list[Any],
         name: str,
         task: Callable[..., Any],
-        arguments: dict[str, Any],
+        together: Callable[[Sequence[Any]], Any],
+        homes: list[str],
+        chunks: list[Any],
     ) -> list[Any]:
-        """Submit a task for every chunk at its home: one message for each worker."""
-        futures: list[Any] = [None] * len(chunks)
-        for home in dict.fromkeys(homes):
-            here = [index for index, other in enumerate(homes) if other == home]
-            asked = self._client.map(
-                task,
-                [chunks[index] for index in here],
-                key=[self._key(name, index) for index in here],
-                workers=[home],
-                **arguments,
-            )
-            for index, future in zip(here, asked, strict=True):
-                futures[index] = future
-        return futures
+        """Submit a task for every chunk at its home, all in one message."""
+        ask, add = dask.delayed(task, pure=False), dask.delayed(together, pure=False)
+        parts = []
+        for index, (home, chunk) in enumerate(zip(homes, chunks, strict=True)):
+            with dask.annotate(workers=[home]):
+                parts.append(ask(chunk, dask_key_name=self._key(name, index)))
+        while len(parts) > _chunk.FAN_IN:
+            parts = [
+                add(few, dask_key_name=self._key("sum", index))
+                for index, few in enumerate(_chunk.batches(parts))
+            ]
+        return list(self._client.compute(parts, optimize_graph=False))
 
     def _key(self, name: str, index: int) -> str:
         """Return a key that the dashboard shows as its name."""
         return f"polyadic-{name}-{self._token}-{next(self._turns)}-{index}"
 
-    def _answer(self, future: Any, homes: set[str]) -> tuple[Any] | None:
-        """Wait for an answer; return None where a home was lost on the way."""
+    def _answers(self, futures: list[Any], homes: set[str]) -> list[Any] | None:
+        """Wait for answers; return None where a home was lost on the way."""
+        found: dict[str, Any] = {}
         limit = _SLICE
-        while True:
-            if self._done([future]):
-                try:
-                    return (future.result(timeout=limit),)
-                except distributed.KilledWorker as error:
-                    raise _killed(error) from error
-                except distributed.CancelledError as error:
-                    raise ClusterError(_CANCELLED) from error
-                except OSError as error:
-                    if future.status == "error":
-                        raise  # of the task itself
-                    if not isinstance(error, distributed.TimeoutError):
-                        raise ClusterError(_UNREACHABLE) from error
-                    limit *= 2  # a large answer takes its time
-            present = self._present()
+        while len(found) < len(futures):
+            waiting = [future for future in futures if future.key not in found]
+            try:
+                self._collect(waiting, found, limit)
+            except distributed.TimeoutError:
+                if any(future.status == "error" for future in waiting):
+                    raise  # of the task itself
+                if all(future.status == "finished" for future in waiting):
+                    limit *= 2  # large answers take their time
+            present = self._present() if len(found) < len(futures) else {}
             if present and not present.keys() >= homes:
                 return None
+        return [found[future.key] for future in futures]
+
+    def _collect(self, waiting: list[Any], found: dict[str, Any], limit: float) -> None:
+        """Add answers as they come; raise what tasks raise, or TimeoutError."""
+        try:
+            with self._client.as_current():  # a thread of the driver may know no client
+                done = distributed.as_completed(waiting, with_results=True, timeout=limit)
+                for future, answer in done:
+                    if future.status == "cancelled":
+                        raise ClusterError(_CANCELLED)
+                    found[future.key] = answer
+        except distributed.KilledWorker as error:
+            raise _killed(error) from error
 
     def _done(self, futures: list[Any]) -> bool:
         """Wait for a moment; return whether there is nothing left to wait for."""
         try:
-            with self._client.as_current():  # a thread of the driver may know no client
+            with self._client.as_current():
                 distributed.wait(futures, timeout=_SLICE)
         except distributed.TimeoutError:
             return False
