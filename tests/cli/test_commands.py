@@ -267,7 +267,7 @@ def test_the_documented_options_exist():
         flag
         for command in main.commands.values()
         for option in command.params
-        for flag in option.opts
+        for flag in (*option.opts, *option.secondary_opts)
     }
     mentioned = set(re.findall(r"--[a-z][a-z-]*", text))
     assert len(mentioned) > 10
