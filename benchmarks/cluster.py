@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -30,7 +30,17 @@ from polyadic.features import FourierFeatures, TensorLayout
 from polyadic.samples import Samples
 from polyadic.samples.dask import dask_data
 
-N_INPUTS, N_BASIS, RANK, PERIODS = 8, 16, 20, (2.0, 10.0)
+N_INPUTS, RANK, PERIODS = 8, 20, (2.0, 10.0, 128.0, 25.0, 64.0, 600.0)
+
+
+class Shape(NamedTuple):
+    """What the time of a core step depends on, besides rows and rank."""
+
+    n_maps: int
+    n_basis: int
+
+
+SMALL, LARGE = Shape(2, 16), Shape(6, 4)
 NAMES = [f"column {index}" for index in range(N_INPUTS)]
 
 
@@ -41,14 +51,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     n_rows, n_workers = arguments.rows, arguments.workers
-    layout, _ = problem()
-    print(f"## {n_rows:,} rows, {len(layout.core_sizes)} cores, rank {RANK}, {len(PERIODS)} maps\n")
-    print("| | partitions a worker | s an epoch | beside threads |\n|---|---|---|---|")
+    print(f"## {n_rows:,} rows of {N_INPUTS} inputs, rank {RANK}\n")
+    print("| | maps | core steps | partitions a worker | s an epoch | beside threads |")
+    print("|---|---|---|---|---|---|")
     with cluster(n_workers, profiler=False):
-        _epochs("workers, Dask's profiler off", n_rows, n_workers, 1, arguments.rounds)
+        _epochs("workers, Dask's profiler off", SMALL, n_rows, n_workers, 1, arguments.rounds)
     with cluster(n_workers, profiler=True):
-        for each in (1, 4):
-            _epochs("workers", n_rows, n_workers, each, arguments.rounds)
+        for shape, each in ((LARGE, 1), (SMALL, 1), (SMALL, 4)):
+            _epochs("workers", shape, n_rows, n_workers, each, arguments.rounds)
         _latency(n_workers)
         _bytes(n_rows, n_workers)
 
@@ -65,18 +75,19 @@ def cluster(n_workers: int, *, profiler: bool) -> Iterator[None]:
         yield
 
 
-def _epochs(name: str, n_rows: int, n_workers: int, each: int, rounds: int) -> None:
+def _epochs(name: str, shape: Shape, n_rows: int, n_workers: int, each: int, rounds: int) -> None:
     """Print seconds of an epoch on the workers, and in threads of one process in the same run."""
     X, y = rows(n_rows, n_workers * each)
-    layout, model = problem()
+    layout, model = problem(shape)
     local = ArrayData.of(X.compute(), y.compute()[:, None], None, NAMES)
     with Compute.open(n_jobs=n_workers) as compute, spread(X, y) as data:
         ways = [_turns(d.samples(compute, layout), model) for d in (local, data)]
         times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
     threads, workers = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(here / there for here, there in times)
-    print(f"| {n_workers} threads of one process | | {threads:.2f} | 1.00 |")
-    print(f"| {n_workers} {name} | {each} | {workers:.2f} | {ratio:.2f} |", flush=True)
+    size = f"{shape.n_maps} | {len(layout.core_sizes)}"
+    print(f"| {n_workers} threads of one process | {size} | | {threads:.2f} | 1.00 |")
+    print(f"| {n_workers} {name} | {size} | {each} | {workers:.2f} | {ratio:.2f} |", flush=True)
 
 
 def _turns(targets: list[Samples], model: als.Model) -> Iterator[als.Epoch]:
@@ -123,7 +134,7 @@ def _loopback() -> int:
 
 def _steps(data: Any, compute: Compute, n_steps: int) -> Iterator[float]:
     """Take core steps, and yield the seconds that each one's sums took."""
-    layout, model = problem()
+    layout, model = problem(SMALL)
     (samples,), (cores,) = data.samples(compute, layout), model.cores
     samples.start(cores)
     samples.mixing_equations()
@@ -133,10 +144,10 @@ def _steps(data: Any, compute: Compute, n_steps: int) -> Iterator[float]:
         samples.commit(core, cores[core])
 
 
-def problem() -> tuple[TensorLayout, als.Model]:
+def problem(shape: Shape) -> tuple[TensorLayout, als.Model]:
     """Return the model that is fitted."""
-    maps = tuple(FourierFeatures(period) for period in PERIODS)
-    layout = TensorLayout(maps, (N_BASIS,) * N_INPUTS, True)
+    maps = tuple(FourierFeatures(period) for period in PERIODS[: shape.n_maps])
+    layout = TensorLayout(maps, (shape.n_basis,) * N_INPUTS, True)
     cores = cpd.initial_cores(layout.core_sizes, RANK, True, np.random.RandomState(0))
     return layout, als.Model((cores,), np.ones(len(maps)) / len(maps))
 

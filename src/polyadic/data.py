@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -209,9 +210,15 @@ class ArrayData:
         view: View | None = None,
     ) -> list[Samples]:
         """Return the samples of each target."""
-        rows = self if part is None else self._part(part)
-        view = view or self.view
-        return [compute.samples(r, layout) for r in view.rows(rows.X, rows.y, rows.weight)]
+        if part is None and view is None:
+            return [compute.samples(rows, layout) for rows in self._rows]
+        some, view = self if part is None else self._part(part), view or self.view
+        return [compute.samples(rows, layout) for rows in view.rows(some.X, some.y, some.weight)]
+
+    @cached_property
+    def _rows(self) -> list[Rows]:
+        """All rows as a fit usually sees them, scaled once for all members."""
+        return self.view.rows(self.X, self.y, self.weight)
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return all rows: they are in memory already."""

@@ -239,3 +239,18 @@ def test_importing_the_package_stays_light():
         )
         loaded.append(HEAVY & set(done.stdout.split()))
     assert loaded[0] == loaded[1]
+
+
+def test_members_fitted_together_are_those_fitted_one_by_one():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(300, 3))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
+    maps = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+    alone, together = (
+        FeatureLearningRegressor(
+            maps, n_basis=4, rank=3, max_iter=4, n_estimators=3, n_jobs=n_jobs, random_state=0
+        ).fit(X, y)
+        for n_jobs in (1, 3)
+    )
+    np.testing.assert_array_equal(alone.predict(X), together.predict(X))
+    assert alone.loss_curve_ == together.loss_curve_

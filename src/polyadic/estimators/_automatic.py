@@ -17,10 +17,10 @@ from polyadic.compute import Compute
 from polyadic.data import ArrayData, Data
 from polyadic.ensemble import Member
 from polyadic.estimators._data import input_names, sizes_of
+from polyadic.estimators._member import each_member
 from polyadic.estimators._progress import Progress
 from polyadic.samples import room
 from polyadic.samples.streamed import StreamedData
-from polyadic.samples.workers import Workers
 from polyadic.scaling import InputScaling
 from polyadic.selection import Search
 from polyadic.trials import Choice, Table, Trial
@@ -59,19 +59,17 @@ def fit_automatically(
     if isinstance(data, StreamedData):  # `memory_limit` is about the whole process then
         compute.budget.reserve(room.resident() + _BESIDE_STATE)
     space = _space(estimator, rows, data.total, len(seeds))
-    within = len(seeds) >= compute.workers.n_jobs
-    inner = replace(compute, workers=Workers(1)) if within else compute
     stop = threading.Event()
 
     def check() -> None:
         if stop.is_set():
             raise KeyboardInterrupt
 
-    def fit(index: int) -> None:
+    def fit(index: int, compute: Compute) -> None:
         search = Search(
             table,
             space,
-            inner,
+            compute,
             estimator.validation_fraction,
             seeds[index],
             data=None if rows.n_rows == data.n_rows else data,
@@ -87,14 +85,7 @@ def fit_automatically(
 
             choices[index] = search.run(tell)
 
-    try:
-        if within:
-            compute.workers.map(fit, range(len(seeds)))
-        else:
-            for index in range(len(seeds)):
-                fit(index)
-    finally:
-        stop.set()  # members in other threads end with their next trial
+    each_member(fit, len(seeds), compute, stop, together=True)
 
 
 def average(choices: Sequence[Choice]) -> list[Member]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
@@ -32,7 +33,13 @@ from polyadic.estimators._data import (
     tensor_layout,
     training_data,
 )
-from polyadic.estimators._member import MemberFit, identity
+from polyadic.estimators._member import (
+    MemberFit,
+    each_member,
+    identity,
+    is_small,
+    overflow_is_checked,
+)
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.samples.stream import Batch, RowSource
@@ -110,22 +117,28 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         earlier = self._earlier_models(earlier_members, layout, data.n_targets)
         n_members, max_iter = self._setting("n_estimators"), self._setting("max_iter")
         progress = Progress(self, X, y, sample_weight, n_members, max_iter)
-        keeping: list[KeptFit] = []
+        kept: dict[int, KeptFit] = {}
+        stop = threading.Event()
         try:
-            with (
-                overflow_is_checked(),
-                self._compute() as compute,
-                self._checkpoint(data, earlier, maps) as checkpoint,
-            ):
-                for index, seed in enumerate(self._seeds(n_members, checkpoint)):
+            with self._compute() as compute, self._checkpoint(data, earlier, maps) as checkpoint:
+                seeds = self._seeds(n_members, checkpoint)
+
+                def fit(index: int, compute: Compute) -> None:
                     model = earlier[index] if index < len(earlier) else None
                     with progress.member(index, data.view.inputs, layout) as on_epoch:
-                        kept = KeptFit(checkpoint, f"member {index}", on_epoch)
-                        keeping.append(kept)
-                        MemberFit(self, data, layout, compute, seed).run(model, kept)
+                        kept[index] = KeptFit(
+                            checkpoint,
+                            f"member {index}",
+                            lambda so_far: on_epoch(so_far) or stop.is_set(),
+                        )
+                        member = MemberFit(self, data, layout, compute, seeds[index])
+                        member.run(model, kept[index])
+
+                each_member(fit, n_members, compute, stop, together=is_small(data))
         finally:
             # Also after an interruption: the estimator is fitted so far.
-            self._set_fitted(data, layout, [k.so_far for k in keeping if k.so_far is not None])
+            fits = [kept[index].so_far for index in sorted(kept)]
+            self._set_fitted(data, layout, [fit for fit in fits if fit is not None])
         progress.end(self.members_)
         return self
 
@@ -309,11 +322,6 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-
-def overflow_is_checked() -> AbstractContextManager[Any]:
-    """Silence NumPy where overflow becomes an error of ours, in words."""
-    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:

@@ -29,6 +29,11 @@ def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     if is_dask(X):
         from polyadic.samples.dask import dask_data
 
+        if X.ndim != 2:
+            raise ValueError(
+                f"`X` must have two dimensions, rows and inputs, got {X.ndim}. Reshape one input "
+                "with X[:, None]."
+            )
         names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         _set_names(estimator, names, X.shape[1])
         return dask_data(X, y, sample_weight, input_names(estimator), estimator.scale_inputs)

@@ -1,10 +1,13 @@
-"""The fit of one member with named maps, from a random start or from where it was left."""
+"""Members: how they are fitted, one by one or together, anew or from where they were left."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,11 @@ import numpy as np
 from polyadic import als, cpd, mixing
 from polyadic.checkpoint import KeptFit
 from polyadic.compute import Compute
-from polyadic.data import Data
+from polyadic.data import ArrayData, Data
 from polyadic.features import TensorLayout
 from polyadic.holdout import Part, split
 from polyadic.model_values import Encoder
+from polyadic.samples.workers import Workers
 
 # Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
 _TWO_STARTS_ROWS = 100_000
@@ -87,6 +91,45 @@ class MemberFit:
             early.append(als.Share(targets, share))
             share *= 2
         return early
+
+
+def is_small(data: Data) -> bool:
+    """Whether members may be fitted at the same time: rows are in memory, and few."""
+    return isinstance(data, ArrayData) and data.n_rows <= _TWO_STARTS_ROWS
+
+
+def each_member(
+    fit: Callable[[int, Compute], None],
+    count: int,
+    compute: Compute,
+    stop: threading.Event,
+    *,
+    together: bool,
+) -> None:
+    """Call `fit` for each member, one thread each if they are `together` and enough for all.
+
+    `stop` is set when one of them fails or is interrupted, so that the others can end too.
+    """
+    together = together and count >= compute.workers.n_jobs
+    inner = replace(compute, workers=Workers(1)) if together else compute
+
+    def checked(index: int) -> None:
+        with overflow_is_checked():  # of this thread
+            fit(index, inner)
+
+    try:
+        if together:
+            compute.workers.map(checked, range(count))
+        else:
+            for index in range(count):
+                checked(index)
+    finally:
+        stop.set()
+
+
+def overflow_is_checked() -> AbstractContextManager[Any]:
+    """Silence NumPy where overflow becomes an error of ours, in words."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def identity(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> dict[str, Any]:

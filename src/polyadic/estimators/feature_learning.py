@@ -20,7 +20,8 @@ from polyadic.estimators._automatic import (
     fit_automatically,
     n_members,
 )
-from polyadic.estimators._base import CPDRegressor, overflow_is_checked
+from polyadic.estimators._base import CPDRegressor
+from polyadic.estimators._member import overflow_is_checked
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap
 from polyadic.mixing import MIXINGS
