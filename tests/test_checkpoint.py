@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -23,7 +17,6 @@ from polyadic import (
 from polyadic.checkpoint import CheckpointError
 from polyadic.features import DampedFourierFeatures, GeometricFeatures
 
-ROOT = Path(__file__).resolve().parents[1]
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
 
 
@@ -263,144 +256,3 @@ def test_a_folder_that_is_not_there_is_an_error_that_names_the_checkpoint(tmp_pa
     path = tmp_path / "nowhere" / "fit.checkpoint"
     with pytest.raises(OSError, match=r"The checkpoint .*nowhere.* could not be written"):
         KINDS["joint"](random_state=0, checkpoint=path).fit(*problem())
-
-
-def run(code, *arguments, **options):
-    """Start code in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-        check=True,
-        **options,
-    )
-
-
-KILLED = """
-import json, os, sys, time
-import numpy as np
-from polyadic import checkpoint
-from tests.test_checkpoint import KINDS, problem
-
-checkpoint._SHARE_OF_TIME = float("inf")  # write at every opportunity
-kind, path = sys.argv[1:]
-X, y = problem(1500)
-
-def make(**settings):
-    model = KINDS[kind](random_state=0, **settings)
-    return model.set_params(max_iter=60, tol=0.0) if kind == "joint" else model
-
-def version():
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return None
-
-expected = make().fit(X, y).predict(X)
-rng = np.random.RandomState(0)
-outcomes = []
-for writes in rng.randint(0, 8, size=10):
-    child = os.fork()
-    if child == 0:
-        make(checkpoint=path).fit(X, y)
-        os._exit(0)
-    seen, last = 0, None
-    while seen < writes and os.waitpid(child, os.WNOHANG) == (0, 0):
-        seen, last = seen + (version() not in (None, last)), version()
-        time.sleep(0.0005)
-    time.sleep(rng.uniform(0, 0.02))
-    try:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass  # it was done before
-    left = os.path.exists(path)
-    model = make(checkpoint=path).fit(X, y)
-    outcomes.append([left, bool((model.predict(X) == expected).all()), os.path.exists(path)])
-print(json.dumps([outcomes, sorted(os.listdir(os.path.dirname(path)))]))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize("kind", ["joint", "automatic"])
-def test_killed_at_ten_moments_a_fit_goes_on_to_the_same_result(kind, tmp_path):
-    outcomes, files = json.loads(run(KILLED, kind, tmp_path / "fit.checkpoint").stdout)
-    assert len(outcomes) == 10
-    assert sum(left for left, _, _ in outcomes) >= 4  # else nothing was put to the test
-    assert all(same and not remains for _, same, remains in outcomes)
-    assert files == []
-
-
-CTRL_C = """
-import json, signal, sys, threading, os
-from tests.test_checkpoint import KINDS, problem
-
-X, y = problem()
-path = sys.argv[1]
-model = KINDS["joint"](random_state=0, checkpoint=path).set_params(max_iter=100_000, tol=0.0)
-threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    model.fit(X, y)
-except KeyboardInterrupt:
-    print(json.dumps([model.n_iter_, model.score(X, y), os.path.exists(path)]))
-"""
-
-
-def test_ctrl_c_leaves_a_fitted_estimator_and_a_checkpoint(tmp_path):
-    n_iter, score, kept = json.loads(run(CTRL_C, tmp_path / "fit.checkpoint").stdout)
-    assert n_iter >= 1
-    assert score > 0.9
-    assert kept
-
-
-FULL_DISK = """
-import json, resource, signal, sys
-from pathlib import Path
-from polyadic import checkpoint
-from tests.test_checkpoint import KINDS, problem
-
-checkpoint._SHARE_OF_TIME = float("inf")
-X, y = problem()
-path = Path(sys.argv[1])
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-class Limit:
-    def __init__(self): self.kept = None
-    def __call__(self, fit):
-        if fit.last.number == 3:
-            self.kept = path.read_bytes()
-            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-            resource.setrlimit(resource.RLIMIT_FSIZE, (len(self.kept) // 2, hard))
-
-limit = Limit()
-on_epoch = checkpoint.KeptFit.on_epoch
-def spied(self, fit):
-    stop = on_epoch(self, fit)
-    limit(fit)
-    return stop
-checkpoint.KeptFit.on_epoch = spied
-try:
-    KINDS["joint"](random_state=0, checkpoint=path).fit(X, y)
-except OSError as error:
-    message = str(error)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-intact = path.read_bytes() == limit.kept
-limit.kept = None
-checkpoint.KeptFit.on_epoch = on_epoch
-again = KINDS["joint"](random_state=0, checkpoint=path).fit(X, y).predict(X)
-whole = KINDS["joint"](random_state=0).fit(X, y).predict(X)
-print(json.dumps([message, intact, bool((again == whole).all())]))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
-def test_where_the_disk_is_full_the_last_checkpoint_stays(tmp_path):
-    message, intact, same = json.loads(run(FULL_DISK, tmp_path / "fit.checkpoint").stdout)
-    assert "could not be written" in message
-    assert str(tmp_path / "fit.checkpoint") in message
-    assert intact
-    assert same
-    assert list(tmp_path.iterdir()) == []
