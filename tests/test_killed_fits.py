@@ -83,13 +83,22 @@ def test_killed_at_ten_moments_a_fit_goes_on_to_the_same_result(kind, tmp_path):
 
 
 CTRL_C = """
-import json, signal, sys, threading, os
+import json, os, signal, sys, threading, time
 from tests.test_checkpoint import KINDS, problem
 
 X, y = problem()
 path = sys.argv[1]
 model = KINDS["joint"](random_state=0, checkpoint=path).set_params(max_iter=100_000, tol=0.0)
-threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
+
+
+def press():
+    while not os.path.exists(path) or os.path.getsize(path) < 2000:  # seeds alone are shorter
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+threading.Thread(target=press, daemon=True).start()
 try:
     model.fit(X, y)
 except KeyboardInterrupt:

@@ -52,7 +52,7 @@ class Compute:
         if device not in (None, "cpu"):
             from polyadic.device import DeviceCompute, few_blas_threads
 
-            with few_blas_threads():
+            with interruptible(), few_blas_threads():
                 yield DeviceCompute.on(engine, device, dtype, chunk_size, memory_limit)
             return
         if memory_limit is not None and engine == "reference":
@@ -62,7 +62,7 @@ class Compute:
             )
         rows = None if isinstance(chunk_size, str) else chunk_size
         budget = Budget(memory_limit)
-        with Workers(_openmp_effective_n_threads(n_jobs)).open() as workers:
+        with interruptible(), Workers(_openmp_effective_n_threads(n_jobs)).open() as workers:
             yield cls(_engine(engine, dtype, objective), rows, workers, budget)
 
     def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
@@ -78,6 +78,21 @@ class Compute:
     ) -> NDArray[np.float64]:
         """Return the response of every row of `X`."""
         return predict(self.engine, X, cores, weights, layout, self.chunk_size, self.workers)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C be Ctrl-C.
+
+    One that comes while compiled code hands its answer over is a call that succeeded with an
+    exception set, which the interpreter calls a SystemError.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _engine(name: str, dtype: str, objective: str) -> Engine:
