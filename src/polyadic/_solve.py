@@ -22,7 +22,7 @@ def solve_complex(
     gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float
 ) -> Any:
     """Solve for a complex core, the complex response fitted; return it and whether it is sound."""
-    half, rank = current.size, len(others)
+    half = current.size
     matrix = np.empty((half, half), np.complex128)
     right = np.empty(half, np.complex128)
     for i in range(half):
@@ -30,10 +30,7 @@ def solve_complex(
         for j in range(half):
             even = gram[i, j] + gram[half + i, half + j]
             matrix[i, j] = complex(even, gram[i, half + j] - gram[half + i, j])
-    for i in range(half):
-        first = i // rank * rank
-        for j in range(rank):
-            matrix[i, first + j] += alpha * others[i - first, j]
+    _add_penalty(matrix, others, alpha)
     answer, sound = _solve(matrix, right, current.copy().reshape(half), scale)
     return answer.reshape(current.shape), sound
 
@@ -70,14 +67,20 @@ def solve_real(
     gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float
 ) -> Any:
     """Solve for a real core."""
-    size, rank = current.size, len(others)
-    matrix = gram.copy()
-    for i in range(size):
+    size, matrix = current.size, gram.copy()
+    _add_penalty(matrix, others, alpha)
+    answer, sound = _solve(matrix, moment, current.copy().reshape(size), scale)
+    return answer.reshape(current.shape), sound
+
+
+@inline
+def _add_penalty(matrix: Any, others: Any, alpha: float) -> None:
+    """Add α(I ⊗ H)."""
+    rank = len(others)
+    for i in range(len(matrix)):
         first = i // rank * rank
         for j in range(rank):
             matrix[i, first + j] += alpha * others[i - first, j]
-    answer, sound = _solve(matrix, moment, current.copy().reshape(size), scale)
-    return answer.reshape(current.shape), sound
 
 
 @inline

@@ -208,19 +208,19 @@ def sweep(
             solution = solve_core(equations, others, cores[index], objective.alpha, objective.kind)
             samples.commit(index, solution.value)
             cores[index], before = solution.value, before * cpd.gram(solution.value)
-            state = _stepped(state, target, index, cores, bool(solution.jitter))
+            if solution.jitter:
+                state = replace(state, jittered=(*state.jittered, (target, index)))
             if on_step is not None and samples.memoryless:
-                on_step(state)
-        state = replace(state, target=target + 1, core=0)
+                on_step(_reached(state, target, index + 1, cores))
+        state = replace(_reached(state, target, 0, cores), target=target + 1)
     return state
 
 
-def _stepped(state: Sweep, target: int, index: int, cores: Cores, jittered: bool) -> Sweep:
-    """Return the sweep after one more core step."""
+def _reached(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
+    """Return the sweep with these cores of a target, the next of which is `core`."""
     every = list(state.model.cores)
     every[target] = list(cores)
-    singular = (*state.jittered, (target, index)) if jittered else state.jittered
-    return Sweep(replace(state.model, cores=tuple(every)), target, index + 1, singular)
+    return Sweep(replace(state.model, cores=tuple(every)), target, core, state.jittered)
 
 
 def fit(

@@ -95,12 +95,29 @@ class View:
     coefficients: NDArray[np.float64] | None = None
     straight: InputScaling | None = None
 
-    def rows(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None) -> list[Rows]:
+    def rows(self, rows: Rows) -> list[Rows]:
         """Return rows in their own units as a fit sees them, for each target."""
-        scaled, standard = self.inputs.apply(X), self.targets.apply(y)
+        scaled, standard = self.inputs.apply(rows.X), self.targets.apply(rows.y)
         if self.coefficients is not None and self.straight is not None:
-            standard -= trend.evaluate(self.coefficients, self.straight.apply(X))
-        return [Rows(scaled, np.ascontiguousarray(column), weight) for column in standard.T]
+            standard -= trend.evaluate(self.coefficients, self.straight.apply(rows.X))
+        return [Rows(scaled, np.ascontiguousarray(column), rows.weight) for column in standard.T]
+
+
+def part_of(rows: Rows, part: Part | None) -> Rows:
+    """Return the rows of a part, of rows in their own units."""
+    if part is None or not len(rows):
+        return rows
+    return rows.take(part.mask(rows.X, rows.y))
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Put rows one after the other."""
+    weights = [part.weight for part in parts if part.weight is not None]
+    return Rows(
+        np.concatenate([part.X for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate(weights) if weights else None,
+    )
 
 
 class Data(Protocol):
@@ -212,13 +229,13 @@ class ArrayData:
         """Return the samples of each target."""
         if part is None and view is None:
             return [compute.samples(rows, layout) for rows in self._rows]
-        some, view = self if part is None else self._part(part), view or self.view
-        return [compute.samples(rows, layout) for rows in view.rows(some.X, some.y, some.weight)]
+        some, view = part_of(Rows(self.X, self.y, self.weight), part), view or self.view
+        return [compute.samples(rows, layout) for rows in view.rows(some)]
 
     @cached_property
     def _rows(self) -> list[Rows]:
         """All rows as a fit usually sees them, scaled once for all members."""
-        return self.view.rows(self.X, self.y, self.weight)
+        return self.view.rows(Rows(self.X, self.y, self.weight))
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return all rows: they are in memory already."""
@@ -226,11 +243,6 @@ class ArrayData:
 
     def close(self) -> None:
         """Hold nothing outside this process."""
-
-    def _part(self, part: Part) -> ArrayData:
-        chosen = part.mask(self.X, self.y)
-        weight = None if self.weight is None else self.weight[chosen]
-        return ArrayData(self.X[chosen], self.y[chosen], weight, self.view, self.single_target)
 
 
 def view_of(statistics: Statistics, names: Sequence[str], scale_inputs: bool) -> View:

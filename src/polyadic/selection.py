@@ -192,9 +192,10 @@ class Search:
         total = table.total(np.arange(len(table.y))) if self._data is None else self._data.total
         alpha = candidate.alpha * total
         fit = self._fit_to_all(trial, coefficients, alpha)
+        found = self.so_far(replace(trial, model=fit.last.model))
         return replace(
-            self.so_far(replace(trial, model=fit.last.model)),
-            member=replace(member_of(table, replace(trial, model=fit.last.model)), share=share),
+            found,
+            member=replace(found.member, share=share),
             coefficients=coefficients,
             alpha=alpha,
             losses=[*trial.losses, *(epoch.loss for epoch in fit.history)],

@@ -24,7 +24,11 @@ from polyadic.normal import NormalEquations
 
 @dataclass(frozen=True)
 class Rows:
-    """One chunk of scaled rows; `weight` is None where every row counts once."""
+    """Some rows; `weight` is None where every row counts once.
+
+    What an engine gets is scaled, and has one target.  Elsewhere rows may be in their own
+    units, with targets as columns.
+    """
 
     X: NDArray[Any]
     y: NDArray[Any]

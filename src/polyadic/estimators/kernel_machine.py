@@ -261,7 +261,8 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         )
         weight = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         folds = list(check_cv(self.cv).split(rows, targets))
-        checkpoint = self._checkpoint(self._training_data(X, y, sample_weight), maps=maps)
+        data = self._training_data(X, y, sample_weight)
+        checkpoint = self._checkpoint(data, maps=maps)
         rng = check_random_state(self.random_state)
         seed = checkpoint.get("fold seed", int(rng.randint(np.iinfo(np.int32).max)))
         checkpoint.put("fold seed", seed)
@@ -286,7 +287,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             checkpoint.write()
         self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
         # This goes on with the same checkpoint, and removes it.
-        return self._fit(X, y, sample_weight, [self.feature_map_])
+        return self._fit_to(data, X, y, sample_weight, [self.feature_map_], [])
 
     def _machine(self, seed: int) -> KernelMachineRegressor:
         """Return the machine of one fold; all folds and maps start from the same cores."""

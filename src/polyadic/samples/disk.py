@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from polyadic.compute import Compute
 from polyadic.cpd import Cores
+from polyadic.data import joined
 from polyadic.device import DeviceCompute
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
@@ -220,7 +221,7 @@ class StreamSamples:
         if self.place == "rows":
             self._kept = kept
         else:
-            self._whole = self._compute.samples(_joined(kept), self.layout)
+            self._whole = self._compute.samples(joined(kept), self.layout)
 
 
 @dataclass(frozen=True)
@@ -286,12 +287,3 @@ def _for_pieces(compute: Compute) -> Compute:
     if hasattr(engine, "keep"):
         engine = replace(engine, keep=False)
     return replace(compute, engine=engine, workers=Workers(1), budget=Budget())
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    """Return all rows as one chunk."""
-    weight = None
-    if parts and parts[0].weight is not None:
-        weight = np.concatenate([rows.weight for rows in parts if rows.weight is not None])
-    X = np.concatenate([rows.X for rows in parts])
-    return Rows(X, np.concatenate([rows.y for rows in parts]), weight)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute
-from polyadic.data import ArrayData, Statistics, View, view_of
+from polyadic.data import ArrayData, Statistics, View, joined, part_of, view_of
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.holdout import Part, row_hash
@@ -114,18 +114,10 @@ class StreamedData:
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return about `most` rows in memory, with the scalings of all; all if they are no more."""
-        part = None
-        if self.n_rows > most:
-            part = Part(seed, upto=int(most / self.n_rows * 2**64))
+        part = Part(seed).share(most / self.n_rows) if self.n_rows > most else None
         with closing(_used(self.source)) as batches:
-            chosen = [_part(part, *_arrays(batch)) for batch in batches]
-        X, y, weight = (
-            None if arrays[0] is None else np.concatenate(arrays)
-            for arrays in zip(*chosen, strict=True)
-        )
-        assert X is not None
-        assert y is not None
-        return ArrayData(X, y, weight, self.view, self.single_target, self.n_dropped)
+            rows = joined([part_of(Rows(*_arrays(batch)), part) for batch in batches])
+        return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target, self.n_dropped)
 
 
 def _used(source: RowSource) -> Generator[Batch]:
@@ -147,15 +139,6 @@ def _arrays(batch: Batch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | No
     return batch.X, batch.y, batch.weight
 
 
-def _part(
-    part: Part | None, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-    if part is None:
-        return X, y, weight
-    chosen = part.mask(X, y)
-    return X[chosen], y[chosen], None if weight is None else weight[chosen]
-
-
 def _rows(view: View, part: Part | None, target: int, batch: Batch) -> Rows:
     """Return the rows of a batch as a fit sees them, for one target."""
-    return view.rows(*_part(part, *_arrays(batch)))[target]
+    return view.rows(part_of(Rows(*_arrays(batch)), part))[target]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from polyadic.compute import Compute
 from polyadic.cpd import Cores
-from polyadic.data import ArrayData, Statistics, View, view_of
+from polyadic.data import ArrayData, Statistics, View, joined, view_of
 from polyadic.features import TensorLayout
 from polyadic.holdout import Part
 from polyadic.normal import NormalEquations
@@ -143,10 +143,8 @@ class DaskData:
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Bring about `most` rows to the driver."""
-        part = None
-        if self.n_rows > most:
-            part = Part(seed).share(most / self.n_rows)
-        rows = self._cluster.combine("take", _chunk.taken, _chunk.joined_rows, part=part)
+        part = Part(seed).share(most / self.n_rows) if self.n_rows > most else None
+        rows = self._cluster.combine("take", _chunk.taken, joined, part=part)
         return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target)
 
     def samples(

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from polyadic.compute import Compute
 from polyadic.cpd import Cores
-from polyadic.data import Statistics, View
-from polyadic.engines import Engine
+from polyadic.data import Statistics, View, part_of
+from polyadic.engines import Engine, Rows
 from polyadic.features import TensorLayout
 from polyadic.holdout import Part, row_hash
 from polyadic.normal import NormalEquations
@@ -33,26 +33,6 @@ from polyadic.samples.workers import Workers
 _PARTITION_ROWS = 2**40
 # Answers that are added up at a time.
 FAN_IN = 8
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows in their own units, all of positive weight; targets are columns."""
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64] | None
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def part(self, part: Part | None) -> Rows:
-        """Return the rows of a part."""
-        if part is None or not len(self):
-            return self
-        chosen = part.mask(self.X, self.y)
-        weight = None if self.weight is None else self.weight[chosen]
-        return Rows(self.X[chosen], self.y[chosen], weight)
 
 
 @dataclass(frozen=True)
@@ -69,11 +49,11 @@ class Setup:
 
     def samples(self, rows: Rows, budget: Budget) -> list[Samples]:
         """Return the samples of each target; none where the part has no rows here."""
-        rows = rows.part(self.part)
+        rows = part_of(rows, self.part)
         if not len(rows):
             return []
         compute = self.kind(self.engine, self.chunk_size, Workers(1), budget)
-        seen = self.view.rows(rows.X, rows.y, rows.weight)
+        seen = self.view.rows(rows)
         return [compute.samples(each, self.layout) for each in seen]
 
 
@@ -219,7 +199,7 @@ def hashes(chunk: Chunk, seed: int) -> NDArray[np.uint64]:
 
 def taken(chunk: Chunk, part: Part | None) -> Rows:
     """Return the rows of a part."""
-    return chunk.rows.part(part)
+    return part_of(chunk.rows, part)
 
 
 def moved(chunk: Chunk) -> Chunk:
@@ -250,13 +230,3 @@ def total_statistics(
 def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Put arrays one after the other."""
     return np.concatenate(parts)
-
-
-def joined_rows(parts: Sequence[Rows]) -> Rows:
-    """Put rows one after the other."""
-    weights = [part.weight for part in parts if part.weight is not None]
-    return Rows(
-        np.concatenate([part.X for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate(weights) if weights else None,
-    )

@@ -9,7 +9,8 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.samples.dask._chunk import Chunk, Rows
+from polyadic.engines import Rows
+from polyadic.samples.dask._chunk import Chunk
 
 
 def partitions(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:
