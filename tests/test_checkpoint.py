@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
 
 import polyadic
 from polyadic import (
@@ -46,7 +49,7 @@ KINDS = {
     ),
     "own map": lambda **kw: KernelMachineRegressor(Slanted(), n_basis=4, rank=3, max_iter=4, **kw),
     "folds": lambda **kw: KernelMachineRegressorCV(
-        MAPS, n_basis=4, rank=3, cv=2, max_iter=3, n_jobs=1, **kw
+        MAPS, n_basis=4, rank=3, max_iter=3, n_jobs=1, **{"cv": 2, **kw}
     ),
     "automatic": lambda **kw: FeatureLearningRegressor(effort=0.2, n_estimators=2, **kw),
 }
@@ -159,6 +162,20 @@ def test_without_a_seed_a_fit_goes_on_with_the_one_it_drew(interruption, always_
         path.write_bytes(kept)
         models.append(make(checkpoint=path).fit(X, y).predict(X))
     np.testing.assert_array_equal(*models)
+
+
+def test_folds_drawn_at_random_are_the_same_ones_later(interruption, always_written, tmp_path):
+    X, y = problem()
+    make, path = KINDS["folds"], tmp_path / "fit.checkpoint"
+    make = partial(make, cv=KFold(2, shuffle=True), checkpoint=path)
+    n_steps = interruption.run(lambda: make().fit(X, y))
+    interruption.run(lambda: make().fit(X, y), n_steps // 2)
+    kept = path.read_bytes()
+    models = []
+    for _ in range(2):
+        path.write_bytes(kept)
+        models.append(make().fit(X, y))
+    np.testing.assert_array_equal(*(model.cv_results_["mean_test_mse"] for model in models))
 
 
 def test_an_interrupted_estimator_is_fitted_so_far(interruption, tmp_path):

@@ -27,7 +27,7 @@ def mean_error(estimator_of, folder, name, seeds):
         X, X_test, y, y_test = train_test_split(
             table[:, :-1], table[:, -1], test_size=0.2, random_state=seed
         )
-        model = estimator_of(name).set_params(random_state=seed).fit(X, y)
+        model = estimator_of(name, random_state=seed).fit(X, y)
         errors.append(np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1))
     return np.mean(errors)
 

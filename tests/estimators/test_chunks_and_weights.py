@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.model_selection import KFold
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import DampedFourierFeatures, FourierFeatures
@@ -76,6 +77,24 @@ def test_a_random_state_fixes_the_fit():
     identical_fit(regressor().fit(X, y), regressor().fit(X, y), X)
     other = regressor(random_state=1).fit(X, y)
     assert not np.array_equal(other.predict(X), regressor().fit(X, y).predict(X))
+
+
+def test_a_random_state_fixes_the_folds_of_a_splitter_without_its_own():
+    X, y = data()
+    splitters = [
+        KFold(3, shuffle=True),
+        KFold(3, shuffle=True),
+        KFold(3, shuffle=True, random_state=1),
+    ]
+    errors = [
+        KernelMachineRegressorCV(MAPS, cv=splitter, n_basis=4, rank=2, max_iter=2, random_state=0)
+        .fit(X, y)
+        .cv_results_["mean_test_mse"]
+        for splitter in splitters
+    ]
+    np.testing.assert_array_equal(errors[0], errors[1])
+    assert not np.array_equal(errors[0], errors[2])
+    assert splitters[0].random_state is None, "the splitter is the caller's"
 
 
 FORMS = {

@@ -148,6 +148,8 @@ def identity(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> dict[s
 
 def _described(value: Any, name: str) -> Any:
     """Return a value as JSON that equal values share."""
+    if hasattr(value, "get_n_splits"):
+        return repr(value)  # a splitter of folds, which has no other form
     encoder = Encoder()
     encoded = json.loads(json.dumps(encoder.encode(value, name)))
     if not encoder.arrays:

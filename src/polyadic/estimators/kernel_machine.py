@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -152,7 +153,8 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
     feature_maps : "auto" or list of FeatureMap, default="auto"
         The candidates; "auto" is seven damped Fourier maps.
     cv : int, splitter or iterable, default=6
-        Folds, or any of scikit-learn's splitters.
+        Folds, or any of scikit-learn's splitters.  A splitter without a `random_state` of its own
+        draws its folds from the estimator's, so that a fit can be repeated and resumed.
 
     Attributes
     ----------
@@ -260,12 +262,12 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
         )
         weight = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
-        folds = list(check_cv(self.cv).split(rows, targets))
         data = self._training_data(X, y, sample_weight)
         checkpoint = self._checkpoint(data, maps=maps)
         rng = check_random_state(self.random_state)
         seed = checkpoint.get("fold seed", int(rng.randint(np.iinfo(np.int32).max)))
         checkpoint.put("fold seed", seed)
+        folds = list(self._splitter(seed).split(rows, targets))
         machine = self._machine(seed)
 
         def error(feature_map: FeatureMap, fold: int) -> float:
@@ -288,6 +290,13 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
         # This goes on with the same checkpoint, and removes it.
         return self._fit_to(data, X, y, sample_weight, [self.feature_map_], [])
+
+    def _splitter(self, seed: int) -> Any:
+        """Return the splitter, whose folds are the same ones each time."""
+        splitter = copy(check_cv(self.cv))
+        if getattr(splitter, "random_state", seed) is None:
+            splitter.random_state = seed
+        return splitter
 
     def _machine(self, seed: int) -> KernelMachineRegressor:
         """Return the machine of one fold; all folds and maps start from the same cores."""
