@@ -81,11 +81,7 @@ def test_a_random_state_fixes_the_fit():
 
 def test_a_random_state_fixes_the_folds_of_a_splitter_without_its_own():
     X, y = data()
-    splitters = [
-        KFold(3, shuffle=True),
-        KFold(3, shuffle=True),
-        KFold(3, shuffle=True, random_state=1),
-    ]
+    splitters = [KFold(3, shuffle=True, random_state=seed) for seed in (None, None, 1)]
     errors = [
         KernelMachineRegressorCV(MAPS, cv=splitter, n_basis=4, rank=2, max_iter=2, random_state=0)
         .fit(X, y)
