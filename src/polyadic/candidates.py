@@ -15,7 +15,7 @@ _PAIRS = ((1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (2.0, 0.8), (3.0, 0.7), (4.0, 0.8)
 BLENDS = (0.0, 0.5, 1.0)
 
 
-def default_maps() -> list[FeatureMap]:
+def default_maps() -> list[DampedFourierFeatures]:
     """Return maps that cover the useful range of periods and decays on [0, 1] inputs."""
     return [DampedFourierFeatures(period, decay) for period, decay in _PAIRS]
 
@@ -23,7 +23,7 @@ def default_maps() -> list[FeatureMap]:
 def named_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
     """Return the maps a user named, or the default ones for "auto"."""
     if isinstance(feature_maps, str):
-        return default_maps()
+        return list(default_maps())
     if not len(feature_maps):
         raise ValueError(
             "`feature_maps` must hold at least one feature map, got none. "
@@ -36,7 +36,7 @@ def named_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
 class Candidate:
     """One point of the search.  `alpha` is the penalty for each unit of row weight."""
 
-    feature_map: FeatureMap
+    feature_map: DampedFourierFeatures
     n_basis: tuple[int, ...]
     rank: int
     alpha: float

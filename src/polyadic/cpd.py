@@ -85,17 +85,23 @@ def rebalance(cores: Cores) -> Cores:
     return [core * scale for core, scale in zip(cores, scales, strict=True)]
 
 
-def grown(cores: Cores, rank: int, rng: np.random.RandomState) -> Cores:
-    """Add small random terms until the tensor has this rank; the rest stays as it is."""
-    size = float(np.mean([np.linalg.norm(core, axis=0).mean() for core in cores]))
-    size = (size or 1.0) * 0.1 ** (1 / len(cores))  # a tenth of a typical term in all
-    more = initial_cores(
-        [len(core) for core in cores],
-        rank - cores[0].shape[1],
-        np.iscomplexobj(cores[0]),
-        rng,
-    )
-    return [np.hstack([core, size * new]) for core, new in zip(cores, more, strict=True)]
+def grown(cores: Cores, rank: int, owners: Sequence[int], rng: np.random.RandomState) -> Cores:
+    """Add small terms until the tensor has this rank; those that it has stay as they are.
+
+    A new term takes the cores of each owner, an input, from a term drawn for that owner: it
+    combines functions that were found to be useful.  Noise tells it from the others.
+    """
+    n_terms = cores[0].shape[1]
+    drawn = {owner: rng.randint(n_terms, size=rank - n_terms) for owner in sorted(set(owners))}
+    typical = float(np.mean([np.linalg.norm(core, axis=0).mean() for core in cores])) or 1.0
+    sizes = [len(core) for core in cores]
+    noise = initial_cores(sizes, rank - n_terms, np.iscomplexobj(cores[0]), rng)
+    noisy = 0.2 / np.sqrt(len(cores)) * typical  # a fifth of a term, over all cores
+    small = 0.1 ** (1 / len(cores))  # a tenth of a term in all
+    return [
+        np.hstack([core, small * (core[:, drawn[owner]] + noisy * new)])
+        for core, owner, new in zip(cores, owners, noise, strict=True)
+    ]
 
 
 def contracted(cores: Cores, means: dict[int, NDArray[Any]]) -> Cores:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic import als, cpd, trend
+from polyadic import als, cpd, moves, trend
 from polyadic.candidates import Candidate, Space
 from polyadic.checkpoint import Checkpoint, Journal, KeptFit
 from polyadic.compute import Compute
@@ -34,6 +34,7 @@ from polyadic.trials import Choice, Table, Trial, member_of
 _HELD_ROWS = 20_000
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
+_MOST_BASIS = 256
 
 
 class Search:
@@ -135,19 +136,20 @@ class Search:
 
     def _climb(self, trial: Trial) -> Trial:
         """Make the moves that lower the held-out error, first on some rows, then on all."""
-        moves = [self._lower, self._raise, self._prune]
+        shape = [self._lower, self._raise, self._prune, self._sharpen]
         if len(self._train) == len(self._some):
-            return self._moves(trial, self._train, [self._grow, *moves])
-        trial = self._moves(trial, self._some, moves)
+            return self._moves(trial, self._train, [moves.unchanged, self._grow, *shape])
+        trial = self._moves(trial, self._some, [moves.unchanged, *shape])
         trial = self._train_trial("climb", trial, self._train, 2, restart=True)
-        return self._moves(trial, self._train, [self._stay, self._grow])
+        growth = [moves.unchanged, self._grow, self._lower, self._raise, self._sharpen]
+        return self._moves(trial, self._train, growth)
 
     def _moves(
-        self, trial: Trial, rows: NDArray[Any], moves: Sequence[Callable[[Trial], Trial | None]]
+        self, trial: Trial, rows: NDArray[Any], turns: Sequence[Callable[[Trial], Trial | None]]
     ) -> Trial:
         failed, turn = 0, 0
-        while failed < len(moves):
-            moved = moves[turn % len(moves)](trial)
+        while failed < len(turns):
+            moved = turns[turn % len(turns)](trial)
             better = None
             if moved is not None and self._affords(moved, rows):
                 better = self._train_trial("climb", moved, rows, 3, restart=True)
@@ -292,24 +294,13 @@ class Search:
             for y in targets.T
         ]
 
-    @staticmethod
-    def _stay(trial: Trial) -> Trial:
-        """Go on as it is: with many rows, epochs are cheaper than rank."""
-        return replace(trial)
-
     def _grow(self, trial: Trial) -> Trial | None:
-        """Double the rank: small random terms are added to the tensor."""
-        candidate = trial.candidate
-        rank = 2 * candidate.rank
+        rank = 2 * trial.candidate.rank
         if rank > self._space.max_rank or len(self._space.ranks) == 1:
             return None
         if 2 * rank > len(self._train):  # unknowns of one core against rows
             return None
-        model = als.Model(
-            tuple(cpd.grown(cores, rank, self._rng) for cores in trial.model.cores),
-            trial.model.weights,
-        )
-        return Trial(replace(candidate, rank=rank), model, losses=trial.losses)
+        return moves.grown(trial, rank, self._rng)
 
     def _lower(self, trial: Trial) -> Trial | None:
         return self._with_alpha(trial, 1 / _STEP)
@@ -321,7 +312,12 @@ class Search:
         alpha = trial.candidate.alpha * factor
         if len(self._space.alphas) == 1 or not 1e-10 <= alpha <= 1e3:
             return None
-        return Trial(replace(trial.candidate, alpha=alpha), trial.model, losses=trial.losses)
+        return moves.with_alpha(trial, alpha)
+
+    def _sharpen(self, trial: Trial) -> Trial | None:
+        if max(trial.candidate.n_basis) >= _MOST_BASIS or len(self._space.n_basis) == 1:
+            return None
+        return moves.sharpened(trial)
 
     def _prune(self, trial: Trial) -> Trial | None:
         """Leave out the inputs that matter least: those the held-out error hardly misses."""
@@ -340,23 +336,10 @@ class Search:
         return self._without(trial, useless) if useless else None
 
     def _without(self, trial: Trial, inputs: list[int]) -> Trial:
-        """Return the trial without some inputs: each of their cores meets its mean factor."""
-        candidate = trial.candidate
-        n_basis = tuple(1 if d in inputs else size for d, size in enumerate(candidate.n_basis))
-        X = self._table.scaled[candidate.blend][self._held]
-        weight = None if self._table.weight is None else self._table.weight[self._held]
-        means = {
-            core: np.average(
-                candidate.layout.factor(X, candidate.feature_map, core), axis=0, weights=weight
-            )
-            for core, owner in enumerate(candidate.layout.core_inputs)
-            if owner in inputs
-        }
-        model = als.Model(
-            tuple(cpd.contracted(cores, means) for cores in trial.model.cores),
-            trial.model.weights,
-        )
-        return Trial(replace(candidate, n_basis=n_basis), model, losses=trial.losses)
+        table = self._table
+        X = table.scaled[trial.candidate.blend][self._held]
+        weight = None if table.weight is None else table.weight[self._held]
+        return moves.without(trial, inputs, X, weight)
 
     def _note(self, stage: str, trial: Trial, n_rows: int, epochs: int) -> None:
         candidate = trial.candidate
