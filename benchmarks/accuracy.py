@@ -29,6 +29,7 @@ from sklearn.svm import SVR
 from benchmarks import machine
 from benchmarks.collection import COLLECTION
 from benchmarks.common import SETS, Split, timed
+from benchmarks.real import REAL
 from benchmarks.report import BEGIN, END, table
 from polyadic import FeatureLearningRegressor, datasets
 
@@ -98,7 +99,7 @@ def main() -> None:
         if arguments.quick and len(y) > QUICK_ROWS:
             print(f"{name}: left out, more than {QUICK_ROWS} rows", flush=True)
             continue
-        n_splits = 1 if arguments.quick else arguments.splits or default_splits(name)
+        n_splits = 1 if arguments.quick else arguments.splits or default_splits(name, len(y))
         record = measure(name, X, y, arguments.models, n_splits)
         results["sets"][name] = merged(results["sets"].get(name), record)
         if out is not None:
@@ -107,16 +108,20 @@ def main() -> None:
 
 
 def load(name: str, folder: str | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the inputs and the target of a set of either collection."""
+    """Return the inputs and the target of a set of any collection."""
     if name in COLLECTION:
         return COLLECTION[name]()
+    if name in REAL:
+        return REAL[name].load()
     bunch = datasets.load(name, folder, download=False)
     return bunch.data, bunch.target
 
 
-def default_splits(name: str) -> int:
+def default_splits(name: str, n_rows: int) -> int:
     """Return over how many splits a set is measured: fewer where fits are slow."""
-    return {"nycflights": 1, "wine": 3}.get(name, 10 if name in SHARED else 3)
+    if name in SHARED:
+        return {"nycflights": 1, "wine": 3}.get(name, 10)
+    return 3 if n_rows < 5_000 else 1
 
 
 def split(name: str, X: NDArray[Any], y: NDArray[Any], seed: int) -> Split:
@@ -184,11 +189,15 @@ def write(results: dict[str, Any], out: Path) -> None:
 
 
 def page(results: dict[str, Any]) -> str:
-    """Return the tables in Markdown: data sets, then problems made up; errors, then times."""
+    """Return the tables in Markdown, one of errors and one of times for each collection."""
     host = results["machine"]
     measured = f"Measured on: {host['cpu']}, {host['cpus']} CPUs, load {host['load']:.1f}."
     parts = []
-    groups = (("Data sets", SHARED), ("Diabetes, and made-up problems", tuple(COLLECTION)))
+    groups = (
+        ("Data sets", SHARED),
+        ("Tables of R's packages", tuple(REAL)),
+        ("Diabetes, and made-up problems", tuple(COLLECTION)),
+    )
     for title, names in groups:
         sets = {name: results["sets"][name] for name in names if name in results["sets"]}
         if sets:
@@ -221,7 +230,7 @@ def _value(record: dict[str, Any], model: str, key: str) -> Any:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
-    known = (*SHARED, *COLLECTION)
+    known = (*SHARED, *REAL, *COLLECTION)
     parser.add_argument("--sets", type=_choice(known), default=known, help=", ".join(known))
     parser.add_argument(
         "--models", type=_choice(MODELS), default=tuple(MODELS), help=", ".join(MODELS)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 from benchmarks import accuracy
 from benchmarks.collection import COLLECTION
+from benchmarks.real import Source
 from sklearn.linear_model import LinearRegression
 
 
@@ -16,6 +18,28 @@ def test_problems_are_whole_and_always_the_same():
         assert np.isfinite(X).all()
         assert y.shape == (len(X),)
         np.testing.assert_array_equal(problem()[1], y)
+
+
+def test_a_table_becomes_numbers_without_gaps_and_copies_of_the_target():
+    frame = pd.DataFrame(
+        {
+            "rownames": [1, 2, 3, 4],
+            "price": [1.0, np.e, 7.0, np.e**2],
+            "lprice": [0.0, 1.0, 2.0, 2.0],
+            "size": [3.0, 4.0, np.nan, 5.0],
+            "kind": ["a", "b", "a", "a"],
+            "grade": ["good", "bad", "bad", "best"],
+            "street": list("stuv"),
+            "same": [1, 1, 1, 1],
+        }
+    )
+    frame = pd.concat([frame] * 2, ignore_index=True)
+    frame["street"] = [f"street {index}" for index in range(8)]
+    grades = {"grade": ("bad", "good", "best")}
+    source = Source("package", "item", "price", ("lprice",), log=True, grades=grades)
+    X, y = source.numbers(frame)
+    np.testing.assert_allclose(y, [0.0, 1.0, 2.0] * 2)
+    np.testing.assert_array_equal(X, [[3, 1, 0], [4, 0, 1], [5, 2, 0]] * 2)
 
 
 def test_errors_are_in_units_of_the_training_targets_variance():

@@ -6,8 +6,9 @@ A member holds a fifth of its rows out and draws some dozens of candidates: a fe
 the number of basis functions, the rank, the penalty, the scaling of the inputs, and whether
 a linear trend is taken out first.  Screening gives each two epochs on few rows; halving
 keeps the better third, again and again, on more rows; climbing then doubles the rank, moves
-the penalty or leaves inputs out, as long as that lowers the held-out error.  The last epochs
-use all rows.  Every choice compares held-out errors, so it needs sums and nothing else.
+the penalty, leaves inputs out or sharpens the map, as long as that lowers the held-out error.
+The last epochs use all rows.  Every choice compares held-out errors, so it needs sums and
+nothing else.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ SEARCH_ROWS = 250_000
 
 def n_members(n_rows: int, effort: float) -> int:
     """Return how many members an automatic fit has: fewer where rows are many."""
-    base = 6 if n_rows <= 20_000 else 4 if n_rows <= 100_000 else 2
+    base = 6 if n_rows <= 20_000 else 4 if n_rows <= 1_000_000 else 2
     return max(1, round(base * effort))
 
 
