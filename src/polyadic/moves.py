@@ -39,10 +39,11 @@ def sharpened(trial: Trial) -> Trial:
     the core of a new bit is [1, 0].
     """
     candidate = trial.candidate
-    decay = float(np.sqrt(candidate.feature_map.decay))
+    period, decay = candidate.feature_map.period, candidate.feature_map.decay
+    slower = round(float(np.sqrt(decay)), 3)
     finer = replace(
         candidate,
-        feature_map=DampedFourierFeatures(candidate.feature_map.period, decay),
+        feature_map=DampedFourierFeatures(period, slower),
         n_basis=tuple(2 * size if size > 1 else 1 for size in candidate.n_basis),
     )
     bits = candidate.layout.input_bits
@@ -51,7 +52,7 @@ def sharpened(trial: Trial) -> Trial:
         new = np.zeros_like(cores[0])
         new[0] = 1.0
         kept = {
-            (column, bit): core * np.array([[1.0], [decay ** (2**bit)]])
+            (column, bit): core * np.array([[1.0], [(decay / slower) ** (2**bit)]])
             for (column, bit), core in zip(bits, cores, strict=True)
         }
         return [kept.get(place, new) for place in finer.layout.input_bits]
