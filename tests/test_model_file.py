@@ -303,8 +303,10 @@ JSON_VALUES = st.recursive(
 
 
 def test_resealing_by_itself_changes_nothing(saved, tmp_path):
-    (tmp_path / "m").write_bytes(with_description(saved, description_of(saved)))
-    polyadic.load(tmp_path / "m").predict(X)
+    (tmp_path / "before").write_bytes(saved)
+    (tmp_path / "after").write_bytes(with_description(saved, description_of(saved)))
+    before, after = (polyadic.load(tmp_path / name).predict(X) for name in ("before", "after"))
+    np.testing.assert_array_equal(after, before)
 
 
 @settings(max_examples=300)

@@ -114,13 +114,15 @@ def test_a_worker_killed_at_any_moment_does_not_change_the_result(monkeypatch):
             assert killed.wait(timeout=10) == -signal.SIGKILL
 
 
-def when_a_model_is_kept(path, action):
-    """Do something in a thread, as soon as a checkpoint has a model in it."""
+def when_a_model_is_kept(path, action, over=None):
+    """Do something in a thread, as soon as a checkpoint has a model in it, or never if `over`."""
+    over = over or threading.Event()
 
     def wait():
-        while not path.exists() or path.stat().st_size < 2000:
-            time.sleep(0.01)
-        action()
+        while not over.wait(0.01):
+            if path.exists() and path.stat().st_size >= 2000:
+                action()
+                return
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -135,17 +137,9 @@ def press_ctrl_c(estimator, arrays, path):
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     over = threading.Event()
-
-    def press():
-        while not over.wait(0.01):
-            if path.exists() and len(path.read_bytes()) > 2000:
-                os.kill(os.getpid(), signal.SIGINT)
-                return
-
     try:
         for _ in range(5):
-            thread = threading.Thread(target=press)
-            thread.start()
+            thread = when_a_model_is_kept(path, lambda: os.kill(os.getpid(), signal.SIGINT), over)
             try:
                 estimator.fit(*arrays)
                 over.set()

@@ -138,7 +138,7 @@ class DaskData:
 
     def hashes(self, seed: int) -> NDArray[np.uint64]:
         """Return the hash of every row."""
-        found = self._cluster.combine("hashes", _chunk.hashes, _chunk.joined, seed=seed)
+        found = self._cluster.combine("hashes", _chunk.hashes, np.concatenate, seed=seed)
         return np.asarray(found)
 
     def taken(self, most: int, seed: int) -> ArrayData:

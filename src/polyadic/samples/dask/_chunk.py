@@ -225,8 +225,3 @@ def total_statistics(
 ) -> tuple[Statistics | None, int]:
     """Add statistics, and count the rows that were given."""
     return total([known for known, _ in parts]), sum(given for _, given in parts)
-
-
-def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Put arrays one after the other."""
-    return np.concatenate(parts)
