@@ -3,6 +3,9 @@
 In plain NumPy a system of a dozen unknowns is some forty calls, each longer than the work
 it does, and holds up other threads for as long.  What comes out sound here is the answer;
 for all else there is `normal.guarded_solve`, whose first attempt this is.
+
+`work` is memory for two matrices.  Fresh pages for those of a large system would cost as much
+as its factorisation.
 """
 
 from __future__ import annotations
@@ -19,11 +22,10 @@ from polyadic._jit import inline, jit
 
 @jit
 def solve_complex(
-    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float
+    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float, work: Any
 ) -> Any:
     """Solve for a complex core, the complex response fitted; return it and whether it is sound."""
-    half = current.size
-    matrix = np.empty((half, half), np.complex128)
+    half, matrix = current.size, work[0]
     right = np.empty(half, np.complex128)
     for i in range(half):
         right[i] = complex(moment[i], -moment[half + i])
@@ -31,17 +33,18 @@ def solve_complex(
             even = gram[i, j] + gram[half + i, half + j]
             matrix[i, j] = complex(even, gram[i, half + j] - gram[half + i, j])
     _add_penalty(matrix, others, alpha)
-    answer, sound = _solve(matrix, right, current.copy().reshape(half), scale)
+    answer, sound = _solve(work, right, current.copy().reshape(half), scale)
     return answer.reshape(current.shape), sound
 
 
 @jit
 def solve_real_part(
-    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float
+    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float, work: Any
 ) -> Any:
     """Solve for a complex core, the real part of the response fitted, in real numbers."""
     half, rank = current.size, len(others)
-    matrix, right, old = gram.copy(), moment.copy(), np.empty(2 * half)
+    matrix, right, old = work[0], moment.copy(), np.empty(2 * half)
+    matrix[:] = gram
     flat = current.copy().reshape(half)
     for i in range(half):
         old[i], old[half + i] = flat[i].real, flat[i].imag
@@ -56,7 +59,7 @@ def solve_real_part(
             matrix[half + i, half + first + j] += h.real
             matrix[half + i, first + j] += h.imag
             matrix[i, half + first + j] -= h.imag
-    answer, sound = _solve(matrix, right, old, scale)
+    answer, sound = _solve(work, right, old, scale)
     for i in range(half):
         flat[i] = complex(answer[i], answer[half + i])
     return flat.reshape(current.shape), sound
@@ -64,12 +67,13 @@ def solve_real_part(
 
 @jit
 def solve_real(
-    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float
+    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float, work: Any
 ) -> Any:
     """Solve for a real core."""
-    size, matrix = current.size, gram.copy()
+    size, matrix = current.size, work[0]
+    matrix[:] = gram
     _add_penalty(matrix, others, alpha)
-    answer, sound = _solve(matrix, moment, current.copy().reshape(size), scale)
+    answer, sound = _solve(work, moment, current.copy().reshape(size), scale)
     return answer.reshape(current.shape), sound
 
 
@@ -84,14 +88,13 @@ def _add_penalty(matrix: Any, others: Any, alpha: float) -> None:
 
 
 @inline
-def _solve(matrix: Any, moment: Any, current: Any, scale: float) -> Any:
+def _solve(work: Any, moment: Any, current: Any, scale: float) -> Any:
     """Return the answer, and whether it is finite, no worse and from pivots above rounding."""
-    n = len(moment)
+    n, matrix, factor = len(moment), work[0], work[1]
     inverse = np.empty(n)
     for i in range(n):
         diagonal = matrix[i, i].real
         inverse[i] = 1 / np.sqrt(diagonal) if diagonal > 0 else 0.0
-    factor = np.empty_like(matrix)
     for i in range(n):
         for j in range(n):
             factor[i, j] = matrix[i, j] * (inverse[i] * inverse[j])
@@ -147,17 +150,17 @@ def _compiled_cholesky(matrix: Any) -> Any:
 
 @inline
 def _substitute(factor: Any, x: Any) -> None:
-    """Replace x by the solution v of L Lᴴ v = x; the columns of L are contiguous."""
+    """Replace x by the solution v of L Lᴴ v = x; the rows of L are contiguous."""
     n = len(x)
-    for j in range(n):
-        x[j] /= factor[j, j].real
-        for i in range(j + 1, n):
-            x[i] -= factor[i, j] * x[j]
-    for j in range(n - 1, -1, -1):
-        rest = x[j]
-        for i in range(j + 1, n):
-            rest -= np.conj(factor[i, j]) * x[i]
-        x[j] = rest / factor[j, j].real
+    for i in range(n):
+        known = 0 * x[i]
+        for j in range(i):
+            known += factor[i, j] * x[j]
+        x[i] = (x[i] - known) / factor[i, i].real
+    for i in range(n - 1, -1, -1):
+        x[i] /= factor[i, i].real
+        for j in range(i):
+            x[j] -= np.conj(factor[i, j]) * x[i]
 
 
 @inline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -109,10 +110,23 @@ def solve_core(
         solve = _solve.solve_real_part if objective == "real" else _solve.solve_complex
     sums = (equations.gram, equations.moment, others, current)
     arrays = (np.ascontiguousarray(array) for array in sums)
-    value, sound = solve(*arrays, alpha, equations.target)
+    is_complex = solve is _solve.solve_complex
+    work = _work(current.size, np.complex128) if is_complex else _work(len(equations.moment))
+    value, sound = solve(*arrays, alpha, equations.target, work)
     if sound:
         return CoreSolution(value, 0.0)
     return solve_core_guarded(equations, others, current, alpha, objective)
+
+
+_memory = threading.local()
+
+
+def _work(size: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return memory for two square matrices, the same one to each call of a thread."""
+    work: NDArray[Any] | None = getattr(_memory, "work", None)
+    if work is None or (work.shape[1], work.dtype) != (size, dtype):
+        work = _memory.work = np.empty((2, size, size), dtype)
+    return work
 
 
 def solve_core_guarded(
