@@ -48,6 +48,12 @@ def check_sweep(samples, problem, tolerance):
     expected = oracle.normal_equations(0, everything)
     assert_same(samples.normal_equations(0, everything), expected, tolerance)
     assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
+    for each in pair:
+        each.start(problem.cores)  # in the memory of the state that is there
+    assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
+    for core in (0, n_cores - 1):
+        expected = oracle.normal_equations(core, problem.weights)
+        assert_same(samples.normal_equations(core, problem.weights), expected, tolerance)
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["keep", "no state"])

@@ -82,7 +82,7 @@ class TorchEngine:
 
     def restart(self, state: State, cores: Cores) -> State:
         """Return the state of the same chunk for other cores."""
-        return self.start(state.rows, cores, state.layout)
+        return state.restart(cores)
 
     def fuses(self, layout: TensorLayout) -> bool:
         """Whether the kernels compute this layout."""
@@ -96,6 +96,12 @@ class TorchEngine:
 
         weight = None if rows.weight is None else upload(rows.weight)
         return Rows(upload(rows.X), upload(rows.y), weight)
+
+    def holds(self, array: Any) -> bool:
+        """Whether an array is a tensor on the engine's device."""
+        if not isinstance(array, Tensor) or array.device.type != self.device.type:
+            return False
+        return self.device.index in (None, array.device.index or 0)
 
     def core_sums(self, state: State, core: int, weights: NDArray[np.float64]) -> Tensor:
         """Return the Gram matrix of [B, y] on the device."""
@@ -128,12 +134,18 @@ class TorchEngine:
         self, X: Any, cores: Cores, weights: NDArray[np.float64], layout: TensorLayout
     ) -> NDArray[np.float64]:
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row."""
+        return np.asarray(self.respond(X, cores, weights, layout).cpu().numpy())
+
+    def respond(
+        self, X: Any, cores: Cores, weights: NDArray[np.float64], layout: TensorLayout
+    ) -> Tensor:
+        """Return what `predict` does, on the device."""
         state = self.start(Rows(X, np.zeros(len(X))), cores, layout)
         response = torch.zeros(len(X), dtype=torch.float64, device=self.device)
         with _no_tf32():
             for p in np.flatnonzero(weights).tolist():
                 response += float(weights[p]) * state.responses([p])[0, : len(X)]
-        return np.asarray(response.cpu().numpy())
+        return response
 
     def _doubles_are_fast(self) -> bool:
         if self.dtype == torch.float64 or self.device.type != "cuda":
@@ -150,7 +162,11 @@ def as_tensor(array: Any) -> Tensor:
 
 def equations(sums: Tensor, total: float) -> NormalEquations:
     """Bring the Gram matrix of [B, y] to the host, as normal equations."""
-    matrix = sums.cpu().numpy()
+    if sums.is_cuda:
+        # Pinned memory is kept by torch, so its pages are there, and the device writes to it.
+        pinned = torch.empty(sums.shape, dtype=sums.dtype, pin_memory=True)
+        sums = pinned.copy_(sums)
+    matrix = sums.numpy()
     return NormalEquations(matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1]), total)
 
 

@@ -43,6 +43,10 @@ class State:
         self.total = float(len(rows) if rows.weight is None else rows.weight.sum())
         self.y, self.root = self._padded(rows, width=self.width(len(rows)))
 
+    def restart(self, cores: Cores) -> State:
+        """Return the state of the same rows for other cores; this one may be used up."""
+        return type(self)(self.rows, cores, self.layout, self.dtype, self.block_dtype, self.keep)
+
     def width(self, n_rows: int) -> int:
         """Return how many columns the arrays of `n_rows` rows have."""
         return n_rows

@@ -219,27 +219,38 @@ def switch(
         tl.store(flag_ptr + row // FLAGGED, 1)
 
 
-@triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "width"])
+@triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "dim", "width"])
 def respond(
-    er_ptr, ei_ptr, lr_ptr, li_ptr, core_ptr, first_ptr, maps_ptr, out_ptr,
-    n_dims, n_cores, n_all, width,
+    zr_ptr, zi_ptr, er_ptr, ei_ptr, lr_ptr, li_ptr, core_ptr, first_ptr, maps_ptr, out_ptr,
+    n_dims, n_cores, n_all, dim, width,
     RANK: tl.constexpr, RANKS: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
-    LEADING: tl.constexpr,
+    LEADING: tl.constexpr, KEEP: tl.constexpr,
 ):  # fmt: skip
-    """Write the real response of each map, Re Σᵣ Π_c (w₀ + e·w₁)."""
+    """Write the real response of each map, Re Σᵣ Π_c (w₀ + e·w₁).
+
+    Input `dim` comes last, so that z without it is there to keep on the way.
+    """
     row = tl.program_id(0).to(tl.int64) * BLOCK
-    at = row % TILE + tl.arange(0, BLOCK)
+    at = (row % TILE + tl.arange(0, BLOCK))[None, :]
     slot = tl.program_id(1).to(tl.int64)
     p = row // TILE * n_all + tl.load(maps_ptr + slot)
+    ratio_at = p * n_dims * TILE + at
     dtype: tl.constexpr = er_ptr.dtype.element_ty
     total = tl.zeros([BLOCK], dtype)
     for first in range(0, RANK, RANKS):
         ranks = (first + tl.arange(0, RANKS))[:, None]
         within = ranks < RANK
-        zr, zi = _leading(lr_ptr, li_ptr, p * TILE + at[None, :], LEADING, RANKS, BLOCK, dtype)
-        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi,
-                          p * n_dims * TILE + at[None, :], ranks, within, 0, n_dims, -1, n_cores,
-                          RANK, TILE)  # fmt: skip
+        zr, zi = _leading(lr_ptr, li_ptr, p * TILE + at, LEADING, RANKS, BLOCK, dtype)
+        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                          within, 0, dim, -1, n_cores, RANK, TILE)  # fmt: skip
+        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                          within, dim + 1, n_dims, -1, n_cores, RANK, TILE)  # fmt: skip
+        if KEEP:
+            z_at = (p * RANK + ranks) * TILE + at
+            tl.store(zr_ptr + z_at, zr, mask=within)
+            tl.store(zi_ptr + z_at, zi, mask=within)
+        zr, zi = _product(er_ptr, ei_ptr, core_ptr, first_ptr, zr, zi, ratio_at, ranks,
+                          within, dim, dim + 1, -1, n_cores, RANK, TILE)  # fmt: skip
         total += tl.sum(tl.where(within, zr, 0.0), axis=0)
     tl.store(out_ptr + slot * width + row + tl.arange(0, BLOCK), total)
 

@@ -29,10 +29,7 @@ class KernelState(State):
         self._places = core_places(layout)
         dims = [dim for dim, _ in self._places]
         self._first = self._upload(np.searchsorted(dims, np.arange(len(layout.n_basis) + 1)))
-        identity = np.zeros((2, self.rank))
-        identity[0] = 1
-        planes = np.stack([_planes(core) for core in [*cores, identity]])
-        self._cores = self._upload(planes).to(self.dtype)
+        self._cores = self._stacked(cores)
         # The last rows of every block: y of the weighted rows, and zeros, for products of
         # matrices whose height is a multiple of 4 are faster.
         self._tail = self._empty(self.n_tiles, 4, self._tile).zero_()
@@ -40,6 +37,18 @@ class KernelState(State):
         self._ratios: tuple[Tensor, ...] | None = None
         self._products: Any = None
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
+
+    def restart(self, cores: Cores) -> State:
+        """Exchange all cores; ratios stay, and so does the memory of the products."""
+        self._cores = self._stacked(cores)
+        self.opened = [None] * len(self.layout.maps)
+        return self
+
+    def _stacked(self, cores: Cores) -> Tensor:
+        identity = np.zeros((2, self.rank))
+        identity[0] = 1
+        planes = np.stack([_planes(core) for core in [*cores, identity]])
+        return self._upload(planes).to(self.dtype)
 
     def width(self, n_rows: int) -> int:
         """Return the number of rows with the padding that fills the last tile."""
@@ -72,15 +81,24 @@ class KernelState(State):
         return block
 
     def responses(self, maps: Iterable[int]) -> Tensor:
-        """Return the real responses of some maps, one row each."""
-        chosen = self._upload(np.array(list(maps)))
+        """Return the real responses of some maps, one row each.
+
+        Where there is memory for products, those without the first input are left in it.
+        """
+        maps = list(maps)
+        chosen = self._upload(np.array(maps))
         er, ei, lr, li = self._features()
         out = self._empty(len(chosen), len(self.y))
+        keep, dim = self._products is not None, self._places[0][0]
         kernels.respond[(len(self.y) // self._rows, len(chosen))](
-            er, ei, lr, li, self._cores, self._first, chosen, out, *self._counts, len(self.y),
+            *(self._products if keep else (er, ei)), er, ei, lr, li, self._cores, self._first,
+            chosen, out, *self._counts, dim, len(self.y),
             RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
-            LEADING=lr is not er,
+            LEADING=lr is not er, KEEP=keep,
         )  # fmt: skip
+        if keep:
+            for p in maps:
+                self.opened[p] = dim
         return out
 
     def _group(self, core: int) -> int:

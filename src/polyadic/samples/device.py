@@ -49,6 +49,8 @@ class DeviceSamples:
         Rows of a chunk; by default as many as fill a few gigabytes with their block.
     memory : float, optional
         Bytes of device memory to use; by default what is free when the fit starts.
+    see : callable, optional
+        Returns rows as the fit sees them, where rows are not scaled yet.
     """
 
     def __init__(
@@ -58,13 +60,15 @@ class DeviceSamples:
         layout: TensorLayout,
         chunk_size: int | None = None,
         memory: float | None = None,
+        see: Callable[[Rows], Rows] | None = None,
     ) -> None:
-        self._engine, self._rows, self._layout = engine, rows, layout
+        self._engine, self._rows, self._layout, self._see = engine, rows, layout, see
         self._chunk_size, self._memory = chunk_size, memory
         self._rank = 0
         self._chunks: list[Rows] = []
         self._states: list[State] = []
         self._cores: Cores = []
+        self._as_given = False
         self.place = ""
 
     def __len__(self) -> int:
@@ -77,15 +81,17 @@ class DeviceSamples:
 
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
-        self._states = []  # the old state is let go before the new one takes memory
         self._cores = list(cores)
         rank = cores[0].shape[1]
         if rank != self._rank:
-            self._rank, self._chunks = rank, []
+            self._rank, self._chunks, self._states = rank, [], []
             self._prepare(rank)
         if self.place == "state":
-            start = self._engine.start
-            self._states = [start(rows, cores, self._layout) for rows in self._chunks]
+            start, restart = self._engine.start, self._engine.restart
+            if self._states:
+                self._states = [restart(state, cores) for state in self._states]
+            else:
+                self._states = [start(rows, cores, self._layout) for rows in self._chunks]
 
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
@@ -120,7 +126,8 @@ class DeviceSamples:
             return
         chunks = _streamed(self._engine, self._chunks) if self.place == "host" else self._chunks
         for rows in chunks:
-            yield self._engine.start(rows, self._cores, self._layout)
+            ready = self._resident(rows) if self._as_given else rows
+            yield self._engine.start(ready, self._cores, self._layout)
 
     def _prepare(self, rank: int) -> None:
         """Decide what stays on the device, and bring it there."""
@@ -129,19 +136,35 @@ class DeviceSamples:
         limit = available(self._engine.device) if self._memory is None else self._memory
         self.place = plan.place(min(size, len(self)), limit)
         self._engine = self._engine.keeping(self.place == "state")
+        self._as_given = self.place == "rows" and plan.is_there
+        bring = self._pinned if self.place == "host" else self._resident
         for first in range(0, len(self), size):
             chunk = self._rows.take(slice(first, first + size))
-            self._chunks.append(
-                _pinned(self._engine, chunk) if self.place == "host" else self._resident(chunk)
-            )
+            self._chunks.append(chunk if self._as_given else bring(chunk))
+
+    def _seen(self, rows: Rows) -> Rows:
+        return rows if self._see is None else self._see(rows)
 
     def _resident(self, rows: Rows) -> Rows:
         """Bring a chunk to the device in the engine's precision; what is there is not copied."""
-        rows = self._engine.upload(rows)
+        rows = self._seen(self._engine.upload(rows))
         dtype = self._engine.dtype
         weight = None if rows.weight is None else torch.as_tensor(rows.weight).to(dtype)
         X, y = torch.as_tensor(rows.X), torch.as_tensor(rows.y)
         return Rows(X.to(dtype), y.to(dtype), weight)  # type: ignore[arg-type]
+
+    def _pinned(self, rows: Rows) -> Rows:
+        """Copy a chunk to host memory that the device can read by itself."""
+        rows = self._seen(rows)
+        engine = self._engine
+
+        def pin(array: Any) -> Any:
+            if array is None:
+                return None
+            tensor = as_tensor(array).to("cpu", engine.dtype).contiguous()
+            return tensor.pin_memory() if engine.device.type == "cuda" else tensor
+
+        return Rows(pin(rows.X), pin(rows.y), pin(rows.weight))
 
 
 @dataclass(frozen=True)
@@ -154,6 +177,9 @@ class MemoryPlan:
         Bytes of a row's data, of its features, of its products and of its block.
     n_rows : int
         Number of rows.
+    is_there : bool
+        Whether they are on the device already, so that steps without products can scale them
+        chunk by chunk and need no copy of all.
     """
 
     rows: int
@@ -161,6 +187,7 @@ class MemoryPlan:
     products: int
     block: int
     n_rows: int
+    is_there: bool = False
 
     @classmethod
     def of(cls, rows: Rows, layout: TensorLayout, rank: int, engine: TorchEngine) -> MemoryPlan:
@@ -180,6 +207,7 @@ class MemoryPlan:
             # Plain PyTorch holds the block and two copies of it at a time.
             block=columns * engine.block_dtype.itemsize * (1 if engine.fuses(layout) else 3),
             n_rows=len(rows),
+            is_there=engine.holds(rows.X),
         )
 
     @property
@@ -194,7 +222,9 @@ class MemoryPlan:
         if self.n_rows * (self.rows + self.features + self.products) + scratch <= limit:
             return "state"
         scratch += chunk_size * self.features
-        if self.n_rows * self.rows + scratch <= limit:
+        if self.is_there:
+            scratch += 2 * chunk_size * self.rows
+        if (0 if self.is_there else self.n_rows * self.rows) + scratch <= limit:
             return "rows"
         scratch += 2 * chunk_size * self.rows
         if scratch <= limit:
@@ -212,18 +242,6 @@ def available(device: torch.device) -> float:
     free, _ = torch.cuda.mem_get_info(device)
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return _USABLE * float(free + cached)
-
-
-def _pinned(engine: TorchEngine, rows: Rows) -> Rows:
-    """Copy a chunk to host memory that the device can read by itself."""
-
-    def pin(array: Any) -> Any:
-        if array is None:
-            return None
-        tensor = as_tensor(array).to("cpu", engine.dtype).contiguous()
-        return tensor.pin_memory() if engine.device.type == "cuda" else tensor
-
-    return Rows(pin(rows.X), pin(rows.y), pin(rows.weight))
 
 
 def _streamed(engine: TorchEngine, chunks: list[Rows]) -> Iterator[Rows]:
