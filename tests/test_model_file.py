@@ -158,6 +158,17 @@ def test_attributes_that_a_later_version_may_add_are_kept(tmp_path):
         polyadic.save(model, tmp_path / "m")
 
 
+def test_a_model_fitted_on_a_device_that_is_not_here_predicts_on_the_cpu(tmp_path):
+    model = learned()
+    expected = model.predict(X)
+    path = tmp_path / "model.polyadic"
+    polyadic.save(model.set_params(device="cuda:99"), path)
+    with pytest.warns(UserWarning, match=r"fitted with device='cuda:99', which cannot be used"):
+        loaded = polyadic.load(path)
+    assert loaded.device is None
+    np.testing.assert_array_equal(loaded.predict(X), expected)
+
+
 def test_own_feature_maps_must_be_named(tmp_path):
     model = learned([Cosines(2.0), PurePowerFeatures()], quantized=False)
     polyadic.save(model, tmp_path / "m")

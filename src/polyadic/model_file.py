@@ -9,11 +9,14 @@ objects of polyadic's own classes and of those the caller names, and runs nothin
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from polyadic.compute import on_device
 from polyadic.container import Container
+from polyadic.device import check_device
 from polyadic.estimators import (
     FeatureLearningRegressor,
     KernelMachineRegressor,
@@ -86,7 +89,8 @@ def load(path: str | os.PathLike[str], *, feature_maps: Iterable[type[FeatureMap
     Returns
     -------
     model : estimator
-        Equal to the saved one in every parameter and every bit of its arrays.
+        Equal to the saved one in every parameter and every bit of its arrays.  A `device` that
+        cannot be used here becomes None, with a warning: the model predicts on the CPU then.
 
     Raises
     ------
@@ -103,7 +107,7 @@ def load_with_notes(
     content = Path(path).read_bytes()
     try:
         description, arrays = MODEL.unpack(content)
-        return _restored(description, Decoder(arrays, feature_maps))
+        model, notes = _restored(description, Decoder(arrays, feature_maps))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
@@ -111,6 +115,23 @@ def load_with_notes(
         raise ModelFileError(
             f"{path}: the model in this file is inconsistent ({error!r})."
         ) from None
+    _require_device(model, path)
+    return model, notes
+
+
+def _require_device(model: Any, path: str | os.PathLike[str]) -> None:
+    """Let a model that was fitted elsewhere predict on the CPU where its device is not there."""
+    if not isinstance(model.device, str) or not on_device(model.device):
+        return
+    try:
+        check_device(model.device)
+    except (ImportError, ValueError) as error:
+        warnings.warn(
+            f"{path} was fitted with device={model.device!r}, which cannot be used here: it "
+            f"predicts on the CPU. ({error})",
+            stacklevel=4,
+        )
+        model.set_params(device=None)
 
 
 def _packed(model: Any, notes: dict[str, Any]) -> bytes:
