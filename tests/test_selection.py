@@ -326,3 +326,10 @@ def test_verbose_says_where_the_time_went(capsys):
     (times,) = [line for line in lines if line.startswith("time by stage")]
     assert all(name in times for name in ("screen", "halve", "climb", "polish", "finish"))
     assert sum("member 2/2" in line for line in lines) >= 3
+
+
+def test_rows_of_screening_and_of_judging_are_bounded():
+    few = search(replace(SPACE, few_rows=4_000, held_rows=30), n=50_000)
+    many = search(replace(SPACE, few_rows=8_000, held_rows=10_000), n=50_000)
+    assert (len(few._few), len(few._held)) == (4_000, 30)
+    assert (len(many._few), len(many._held)) == (5_000, 10_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,27 @@ from polyadic.samples.memory import MemorySamples, predict
 from polyadic.samples.plan import Budget
 from polyadic.samples.workers import Workers
 
+if TYPE_CHECKING:
+    from polyadic.data import View
+
 ENGINES = ("auto", "compiled", "reference")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much a search may take of what it computes with.
+
+    Parameters
+    ----------
+    few_rows, held_rows : int
+        Rows that candidates are screened on, and those that choices are judged by, at most.
+    work : float
+        Floating-point operations of the moves of all members, at most.
+    """
+
+    few_rows: int = 16_000
+    held_rows: int = 20_000
+    work: float = 1.2e13
 
 
 @dataclass(frozen=True)
@@ -34,6 +54,8 @@ class Compute:
     chunk_size: int | None
     workers: Workers
     budget: Budget
+
+    pace: ClassVar[Pace] = Pace()
 
     @classmethod
     @contextmanager
@@ -49,7 +71,7 @@ class Compute:
         objective: str = "real",
     ) -> Iterator[Compute]:
         """Hold threads for the length of a fit or a prediction."""
-        if device not in (None, "cpu"):
+        if on_device(device):
             from polyadic.device import DeviceCompute, few_blas_threads
 
             with interruptible(), few_blas_threads():
@@ -69,6 +91,10 @@ class Compute:
         """Return the samples of one target's rows."""
         return MemorySamples(self.engine, rows, layout, self.chunk_size, self.workers, self.budget)
 
+    def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
+        """Return the samples of each target of rows in their own units."""
+        return [self.samples(each, layout) for each in view.rows(rows)]
+
     def predict(
         self,
         X: NDArray[Any],
@@ -78,6 +104,11 @@ class Compute:
     ) -> NDArray[np.float64]:
         """Return the response of every row of `X`."""
         return predict(self.engine, X, cores, weights, layout, self.chunk_size, self.workers)
+
+
+def on_device(device: str | None) -> TypeGuard[str]:
+    """Whether `device` names a torch device, and not the engines of the CPU."""
+    return device not in (None, "cpu")
 
 
 @contextmanager

@@ -229,8 +229,8 @@ class ArrayData:
         """Return the samples of each target."""
         if part is None and view is None:
             return [compute.samples(rows, layout) for rows in self._rows]
-        some, view = part_of(Rows(self.X, self.y, self.weight), part), view or self.view
-        return [compute.samples(rows, layout) for rows in view.rows(some)]
+        some = part_of(Rows(self.X, self.y, self.weight), part)
+        return compute.through(view or self.view, some, layout)
 
     @cached_property
     def _rows(self) -> list[Rows]:

@@ -5,15 +5,16 @@ This module is light; torch is imported when a device is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyadic.compute import Compute
+from polyadic.compute import Compute, Pace
 from polyadic.cpd import Cores
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
@@ -21,12 +22,21 @@ from polyadic.samples import Samples
 from polyadic.samples.plan import Budget
 from polyadic.samples.workers import Workers
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from polyadic.data import View
+    from polyadic.ensemble import Member
+
 _PREDICTED_ROWS = 2**20  # rows that are predicted at a time
 _SOLVING_THREADS = 4
 
 
 class DeviceCompute(Compute):
     """A PyTorch engine on one device, and how much of its memory to use."""
+
+    # Screening is a chain of launches there: eight times the rows take hardly longer.
+    pace = Pace(few_rows=128_000, held_rows=160_000, work=1e15)
 
     @classmethod
     def on(
@@ -38,12 +48,7 @@ class DeviceCompute(Compute):
         memory_limit: float | str | None,
     ) -> DeviceCompute:
         """Check that the device is there, and make an engine for it."""
-        if engine != "auto":
-            raise ValueError(
-                f"`engine` must be 'auto' with device={device!r}, got {engine!r}, which computes "
-                "on the CPU. Leave it out, or pass device=None."
-            )
-        check_device(device)
+        check_device(device, engine)
         from polyadic.engines.torch import TorchEngine
 
         rows = None if isinstance(chunk_size, str) else chunk_size
@@ -51,11 +56,24 @@ class DeviceCompute(Compute):
 
     def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
         """Return the samples of one target's rows."""
+        return self._samples(rows, layout)
+
+    def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
+        """Return the samples of each target; the device scales its rows itself."""
+        from polyadic.samples.tensor_view import seen
+
+        return [
+            self._samples(rows, layout, partial(seen, view=view, target=target))
+            for target in range(rows.y.shape[1])
+        ]
+
+    def _samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
         from polyadic.engines.torch import TorchEngine
         from polyadic.samples.device import DeviceSamples
 
         assert isinstance(self.engine, TorchEngine)
-        return DeviceSamples(self.engine, rows, layout, self.chunk_size, self.budget.limit)
+        limit = self.budget.limit
+        return DeviceSamples(self.engine, rows, layout, self.chunk_size, limit, see)
 
     def predict(
         self, X: NDArray[Any], cores: Cores, weights: NDArray[np.float64], layout: TensorLayout
@@ -65,6 +83,29 @@ class DeviceCompute(Compute):
         parts = [X[first : first + size] for first in range(0, len(X), size)]
         responses = [self.engine.predict(part, cores, weights, layout) for part in parts]
         return np.concatenate(responses)
+
+
+def predict_tensor(members: Sequence[Member], compute: Compute, X: Tensor) -> Tensor:
+    """Return the standardised prediction for a tensor in its own units, a column a target."""
+    import torch
+
+    from polyadic.engines.torch import TorchEngine
+    from polyadic.samples.tensor_view import scaled
+
+    engine, parts = compute.engine, []
+    assert isinstance(engine, TorchEngine)
+    for first in range(0, len(X), _PREDICTED_ROWS):
+        piece = X[first : first + _PREDICTED_ROWS].to(engine.device)
+        shape = len(piece), len(members[0].model.cores)
+        total = torch.zeros(shape, dtype=torch.float64, device=engine.device)
+        for member in members:
+            if member.share:
+                inputs, model = scaled(piece, member.inputs), member.model
+                for target, cores in enumerate(model.cores):
+                    response = engine.respond(inputs, cores, model.weights, member.layout)
+                    total[:, target] += member.share * response
+        parts.append(total.to(X.device))
+    return torch.cat(parts)
 
 
 @contextmanager
@@ -82,8 +123,13 @@ def few_blas_threads() -> Iterator[None]:
         yield
 
 
-def check_device(device: str) -> None:
-    """Raise an error that says what to install where `device` cannot be used."""
+def check_device(device: str, engine: str = "auto") -> None:
+    """Raise an error that says what to install or change where `device` cannot be used."""
+    if engine != "auto":
+        raise ValueError(
+            f"`engine` must be 'auto' with device={device!r}, got {engine!r}, which computes "
+            "on the CPU. Leave it out, or pass device=None."
+        )
     try:
         import torch
     except ImportError as error:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIXES = (
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIXES = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
     (np.uint64(31), np.uint64(1)),
@@ -33,8 +33,8 @@ def row_hash(table: NDArray[Any], seed: int | NDArray[np.uint64]) -> NDArray[np.
     for column in np.asarray(table, dtype=np.float64).T:
         # Adding zero turns −0.0 into 0.0, which is the same value with other bits.
         state ^= (column + 0.0).view(np.uint64)
-        state += _GOLDEN
-        for shift, factor in _MIXES:
+        state += GOLDEN
+        for shift, factor in MIXES:
             np.right_shift(state, shift, out=shifted)
             state ^= shifted
             state *= factor
@@ -84,6 +84,11 @@ def split(
     if limit < 0:
         return Part(seed), None
     return Part(seed, above=limit), Part(seed, upto=limit)
+
+
+def some(n_rows: int, most: int, seed: int) -> Part | None:
+    """Return a part of about `most` of `n_rows` rows, None where they are no more."""
+    return Part(seed).share(most / n_rows) if n_rows > most else None
 
 
 def held_out(X: NDArray[Any], y: NDArray[Any], fraction: float, seed: int) -> NDArray[np.bool_]:

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Beyond so many rows the distribution of a column is learned from some of them.
+_MANY_ROWS = 250_000
+
 
 @dataclass(frozen=True)
 class InputScaling:
@@ -46,6 +49,8 @@ class InputScaling:
         straight = cls.between(X.min(axis=0), X.max(axis=0), names)
         if not blend:
             return straight
+        if len(X) > _MANY_ROWS:
+            X, weight = _thinned(X, weight)
         knots, values, slopes = [], [], []
         columns = np.asarray(X, dtype=np.float64).T
         for column, slope in zip(columns, straight.slopes, strict=True):
@@ -80,13 +85,18 @@ class InputScaling:
         zero = np.zeros(1)
         return cls((zero,) * n_inputs, (zero,) * n_inputs, np.ones(n_inputs))
 
-    def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Scale rows; those outside the learned range fall outside [0, 1]."""
+    @property
+    def straight(self) -> list[bool]:
+        """Whether a column's map is one line through its least and its greatest value."""
         with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
-            straight = [
-                len(knots) == 2 and slope == 1 / (knots[1] - knots[0])
+            return [
+                len(knots) == 2 and bool(slope == 1 / (knots[1] - knots[0]))
                 for knots, slope in zip(self.knots, self.slopes, strict=True)
             ]
+
+    def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Scale rows; those outside the learned range fall outside [0, 1]."""
+        straight = self.straight
         if all(straight):
             # Columns one by one would read all of a large table once for each.
             low, high = np.array(self.knots).T
@@ -107,6 +117,19 @@ class InputScaling:
             scaled[:, index] += slope * np.minimum(column - knots[0], 0.0)
             scaled[:, index] += slope * np.maximum(column - knots[-1], 0.0)
         return scaled
+
+
+def _thinned(
+    X: NDArray[Any], weight: NDArray[Any] | None
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return evenly spaced rows, and one of the least and one of the greatest values.
+
+    The last two have no weight: they only say where columns begin and end.
+    """
+    step = -(-len(X) // _MANY_ROWS)
+    some = np.ones(len(X))[::step] if weight is None else weight[::step]
+    rows = np.vstack([X[::step], X.min(axis=0), X.max(axis=0)])
+    return rows, np.append(some, [0.0, 0.0])
 
 
 def _blended(

@@ -32,7 +32,6 @@ from polyadic.holdout import held_out, row_hash
 from polyadic.samples import Samples
 from polyadic.trials import Choice, Table, Trial, member_of
 
-_HELD_ROWS = 20_000
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
 _MOST_BASIS = 256
@@ -87,15 +86,16 @@ class Search:
         if not out.any():  # a single distinct row
             out[:] = True
         order = np.argsort(row_hash(np.column_stack(table.identity), seed + 1), kind="stable")
-        self._held = order[out[order]][:_HELD_ROWS]
+        self._held = order[out[order]][: space.held_rows]
         self._train = order[~out[order]] if not out.all() else order
-        self._few = self._train[: int(np.clip(len(order) // 10, 4_000, 16_000))]
+        self._few = self._train[: int(np.clip(len(order) // 10, 4_000, space.few_rows))]
         self._some = self._train[: 4 * len(self._few)]
         plain = table.scaled[0.0]
         rows, weight = self._train, table.weight
         weights = None if weight is None else weight[rows]
         self._slope = trend.linear_trend(plain[rows], table.y[rows], weights)
         self._targets = {False: table.y, True: table.y - trend.evaluate(self._slope, plain)}
+        self._gathered: dict[tuple[float, bool], list[Rows]] = {}
         self._spent = 0.0
         self.log: list[dict[str, Any]] = []
         self.seconds: dict[str, float] = {}
@@ -286,14 +286,21 @@ class Search:
         return self._spent + move + finish <= self._space.work
 
     def _samples(self, candidate: Candidate, rows: NDArray[Any]) -> list[Samples]:
+        if rows is self._train:
+            # Most trials see these, and of many rows the gathering takes as long as an epoch.
+            key = candidate.blend, candidate.trend
+            if key not in self._gathered:
+                self._gathered = {key: self._gather(*key, rows)}
+            gathered = self._gathered[key]
+        else:
+            gathered = self._gather(candidate.blend, candidate.trend, rows)
+        return [self._compute.samples(each, candidate.layout) for each in gathered]
+
+    def _gather(self, blend: float, trend: bool, rows: NDArray[Any]) -> list[Rows]:
         table = self._table
-        X = np.ascontiguousarray(table.scaled[candidate.blend][rows])
+        X = np.ascontiguousarray(table.scaled[blend][rows])
         weight = None if table.weight is None else table.weight[rows]
-        targets = self._targets[candidate.trend][rows]
-        return [
-            self._compute.samples(Rows(X, np.ascontiguousarray(y), weight), candidate.layout)
-            for y in targets.T
-        ]
+        return [Rows(X, np.ascontiguousarray(y), weight) for y in self._targets[trend][rows].T]
 
     def _grow(self, trial: Trial) -> Trial | None:
         rank = 2 * trial.candidate.rank

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polyadic import ensemble, trend
 from polyadic.candidates import BLENDS, Space
 from polyadic.checkpoint import Checkpoint, Journal, KeptFit
-from polyadic.compute import Compute
+from polyadic.compute import Compute, Pace
 from polyadic.data import ArrayData, Data
 from polyadic.ensemble import Member
 from polyadic.estimators._data import input_names, sizes_of
@@ -25,8 +25,8 @@ from polyadic.scaling import InputScaling
 from polyadic.selection import Search
 from polyadic.trials import Choice, Table, Trial
 
-# Arithmetic of the moves of all members at effort 1: for each row, and its bounds.
-_WORK_PER_ROW, _LEAST_WORK, _MOST_WORK = 2e8, 2e12, 1.2e13
+# Arithmetic of the moves of all members at effort 1: for each row, and at least.
+_WORK_PER_ROW, _LEAST_WORK = 2e8, 2e12
 # Compiled code, chunks and the sums of a search on rows from a disk.
 _BESIDE_STATE = 150e6
 _SHARE_ROWS = 5_000  # for `feature_weights_`
@@ -58,7 +58,7 @@ def fit_automatically(
     table = _table(estimator, rows)
     if isinstance(data, StreamedData):  # `memory_limit` is about the whole process then
         compute.budget.reserve(room.resident() + _BESIDE_STATE)
-    space = _space(estimator, rows, data.total, len(seeds))
+    space = _space(estimator, rows, data.total, len(seeds), compute.pace)
     stop = threading.Event()
 
     def check() -> None:
@@ -133,7 +133,7 @@ def _table(estimator: Any, data: ArrayData) -> Table:
     return Table(scaled, scalings, standard, data.weight, (data.X, data.y))
 
 
-def _space(estimator: Any, data: ArrayData, total: float, n_members: int) -> Space:
+def _space(estimator: Any, data: ArrayData, total: float, n_members: int, pace: Pace) -> Space:
     """Return what the search may choose from, given what the user fixed."""
     n_rows, n_inputs = data.X.shape
     n_basis: tuple[tuple[int, ...], ...] = tuple((size,) * n_inputs for size in (2, 4, 16))
@@ -145,7 +145,7 @@ def _space(estimator: Any, data: ArrayData, total: float, n_members: int) -> Spa
         alphas = (estimator.alpha / total,)
     if not isinstance(estimator.rank, str):
         ranks = (estimator.rank,)
-    work = float(np.clip(_WORK_PER_ROW * n_rows, _LEAST_WORK, _MOST_WORK))
+    work = float(np.clip(_WORK_PER_ROW * n_rows, _LEAST_WORK, pace.work))
     return Space(
         n_basis,
         ranks,
@@ -154,6 +154,8 @@ def _space(estimator: Any, data: ArrayData, total: float, n_members: int) -> Spa
         n_candidates=_n_candidates(n_inputs, estimator.effort),
         max_rank=int(np.clip(2 ** int(np.log2(max(n_rows / 40, 1))), 32, 256)),
         work=work * estimator.effort / n_members,
+        few_rows=pace.few_rows,
+        held_rows=pace.held_rows,
     )
 
 

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyadic import als, ensemble
 from polyadic.checkpoint import Checkpoint, KeptFit
-from polyadic.compute import ENGINES, Compute
+from polyadic.compute import ENGINES, Compute, on_device
 from polyadic.data import Data
-from polyadic.device import like, to_host
+from polyadic.device import is_tensor, like, predict_tensor, to_host
 from polyadic.ensemble import Member
 from polyadic.estimators._data import (
     check_names,
@@ -224,10 +225,24 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             parts = [prediction for _, prediction in self._predict_batches(X)]
             y = np.concatenate(parts) if parts else np.empty((0, len(self.target_scaling_.mean)))
             return y[:, 0] if self._single_target else y
+        if is_tensor(X) and on_device(self.device):
+            return self._predict_tensor(X)
         given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
         with overflow_is_checked(), self._compute() as compute:
             y = self._predict_rows(compute, X)
         return like(y[:, 0] if self._single_target else y, given)
+
+    def _predict_tensor(self, X: Any) -> Any:
+        """Return the predictions for a tensor, computed and returned on devices."""
+        from polyadic.samples.tensors import checked_inputs
+
+        with self._compute() as compute:
+            X = checked_inputs(X, self.n_features_in_)
+            standard = predict_tensor(self.members_, compute, X)
+            mean, scale = like(self.target_scaling_.mean, X), like(self.target_scaling_.scale, X)
+            y = standard * scale + mean
+            _require_finite(to_host((~y.isfinite()).any(dim=1).nonzero()[:, 0]))
+        return y[:, 0] if self._single_target else y
 
     def _predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
         """Yield the batches of a source, and what is predicted for each."""
@@ -241,13 +256,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     ) -> NDArray[np.float64]:
         """Return the predictions for checked rows, one column for each target."""
         y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, X))
-        bad = np.flatnonzero(~np.isfinite(y).all(axis=1))
-        if len(bad):
-            raise ValueError(
-                f"`X` must lie where the feature maps are finite, but row {first_row + bad[0]} and "
-                f"{len(bad) - 1} others overflow: they are too far outside the training "
-                "range. Clip them to it, or use Fourier features."
-            )
+        _require_finite(first_row + np.flatnonzero(~np.isfinite(y).all(axis=1)))
         return y
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -272,7 +281,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
             return float(score(self, X, y, sample_weight))
         if not isinstance(X, RowSource):
-            return float(super().score(X, y, sample_weight))
+            prediction = to_host(self.predict(X))
+            return float(r2_score(to_host(y), prediction, sample_weight=to_host(sample_weight)))
         check_is_fitted(self)
         parts = [
             Residuals.of(required_target(batch.y), prediction, batch.weight)
@@ -322,6 +332,16 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _require_finite(bad: NDArray[Any]) -> None:
+    """Raise where there are rows whose prediction is not finite."""
+    if len(bad):
+        raise ValueError(
+            f"`X` must lie where the feature maps are finite, but row {bad[0]} and {len(bad) - 1} "
+            "others overflow: they are too far outside the training range. Clip them to it, or "
+            "use Fourier features."
+        )
 
 
 def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:

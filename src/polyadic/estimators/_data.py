@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from polyadic.compute import on_device
 from polyadic.data import ArrayData, Data
-from polyadic.device import to_host
+from polyadic.device import check_device, is_tensor, to_host
+from polyadic.engines import Rows
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.samples.stream import RowSource
 
@@ -45,10 +47,14 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
 
 
-def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> ArrayData:
+def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     """Validate rows in memory."""
+    if is_tensor(X) and on_device(estimator.device):
+        return _tensor_data(estimator, X, y, sample_weight)
     X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
-    X, y = validate_data(estimator, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+    # A device makes doubles of a chunk at a time, and need not have all of them in memory.
+    dtype = [np.float64, np.float32] if on_device(estimator.device) else np.float64
+    X, y = validate_data(estimator, X, y, dtype=dtype, multi_output=True, y_numeric=True)
     y = np.asarray(y, dtype=np.float64)
     single_target = y.ndim == 1
     y = y.reshape(len(X), -1)
@@ -62,6 +68,8 @@ def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> ArrayData
                 "Pass positive weights for the rows to learn from."
             )
         X, y, weight = X[used], y[used], weight[used]
+    if on_device(estimator.device):
+        return _on_torch(estimator, Rows(X, y, weight), single_target)
     return ArrayData.of(
         X,
         y,
@@ -69,6 +77,30 @@ def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> ArrayData
         input_names(estimator),
         scale_inputs=estimator.scale_inputs,
         single_target=single_target,
+    )
+
+
+def _tensor_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
+    """Validate rows that are tensors, where they are."""
+    check_device(estimator.device, estimator.engine)
+    from polyadic.samples.tensors import checked_rows
+
+    rows, single_target = checked_rows(X, y, sample_weight)
+    _set_names(estimator, None, X.shape[1])
+    return _on_torch(estimator, rows, single_target)
+
+
+def _on_torch(estimator: Any, rows: Rows, single_target: bool) -> Data:
+    """Return rows as tensors, which a torch device scales and checks by itself."""
+    check_device(estimator.device, estimator.engine)
+    from polyadic.samples.tensors import TensorData
+
+    return TensorData.of(
+        rows,
+        input_names(estimator),
+        scale_inputs=estimator.scale_inputs,
+        single_target=single_target,
+        device=estimator.device,
     )
 
 

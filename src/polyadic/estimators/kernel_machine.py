@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.candidates import named_maps
+from polyadic.device import to_host
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._data import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
@@ -258,6 +259,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
                 "cut from it. Use FeatureLearningRegressor, which needs no folds."
             )
         maps = named_maps(self.feature_maps)
+        X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
         rows, targets = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
         )

@@ -16,7 +16,7 @@ from polyadic.compute import Compute
 from polyadic.data import ArrayData, Statistics, View, joined, part_of, view_of
 from polyadic.engines import Rows
 from polyadic.features import TensorLayout
-from polyadic.holdout import Part, row_hash
+from polyadic.holdout import Part, row_hash, some
 from polyadic.samples import Samples
 from polyadic.samples.disk import Allowance, Reading, StreamSamples
 from polyadic.samples.stream import Batch, RowSource
@@ -114,7 +114,7 @@ class StreamedData:
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return about `most` rows in memory, with the scalings of all; all if they are no more."""
-        part = Part(seed).share(most / self.n_rows) if self.n_rows > most else None
+        part = some(self.n_rows, most, seed)
         with closing(_used(self.source)) as batches:
             rows = joined([part_of(Rows(*_arrays(batch)), part) for batch in batches])
         return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target, self.n_dropped)

@@ -25,7 +25,7 @@ from polyadic.compute import Compute
 from polyadic.cpd import Cores
 from polyadic.data import ArrayData, Statistics, View, joined, view_of
 from polyadic.features import TensorLayout
-from polyadic.holdout import Part
+from polyadic.holdout import Part, some
 from polyadic.normal import NormalEquations
 from polyadic.samples import Samples
 from polyadic.samples.dask import _chunk
@@ -143,7 +143,7 @@ class DaskData:
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Bring about `most` rows to the driver."""
-        part = Part(seed).share(most / self.n_rows) if self.n_rows > most else None
+        part = some(self.n_rows, most, seed)
         rows = self._cluster.combine("take", _chunk.taken, joined, part=part)
         return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target)
 

@@ -1,0 +1,203 @@
+"""Rows that are torch tensors: seen, hashed, checked and predicted as NumPy rows are.
+
+The device "cpu:0" is PyTorch on the CPU; plain "cpu" would be the compiled engine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="tensors need torch")
+
+from polyadic import (  # noqa: E402
+    FeatureLearningRegressor,
+    KernelMachineRegressor,
+    KernelMachineRegressorCV,
+    cpd,
+)
+from polyadic.data import ArrayData, View  # noqa: E402
+from polyadic.device import DeviceCompute  # noqa: E402
+from polyadic.engines import Rows  # noqa: E402
+from polyadic.engines.reference import ReferenceEngine  # noqa: E402
+from polyadic.features import DampedFourierFeatures, TensorLayout  # noqa: E402
+from polyadic.holdout import Part, row_hash  # noqa: E402
+from polyadic.samples.memory import MemorySamples  # noqa: E402
+from polyadic.samples.tensor_view import scaled, seen  # noqa: E402
+from polyadic.samples.tensors import TensorData  # noqa: E402
+from polyadic.scaling import InputScaling  # noqa: E402
+from tests.contract.test_engines import assert_same  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu:0"
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture
+def table(rng):
+    X = np.column_stack(
+        [rng.randint(0, 5, 400), rng.exponential(size=400) * 1e3, np.full(400, 7.0)]
+    ).astype(float)
+    y = np.column_stack([np.sin(X[:, 0]), X[:, 1] - 3.0])
+    return X, y, rng.uniform(0.5, 2.0, 400)
+
+
+def tensors(*arrays):
+    return [torch.tensor(array, device=DEVICE) for array in arrays]
+
+
+def host(tensor):
+    return tensor.cpu().numpy()
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("columns", [[0, 1, 2], [0, 1]], ids=["a constant one", "all vary"])
+def test_scaled_tensors_are_scaled_arrays(table, blend, columns):
+    X = table[0][:, columns]
+    scaling = InputScaling.fit(X[:300], NAMES, blend=blend, max_knots=16)
+    beyond = np.concatenate([X, X * 2 + 1, -X])
+    (there,) = tensors(beyond)
+    np.testing.assert_allclose(host(scaled(there, scaling)), scaling.apply(beyond), atol=1e-14)
+
+
+def test_a_view_of_tensors_is_that_of_arrays(table, rng):
+    X, y, weight = table
+    data = ArrayData.of(X, y, weight, NAMES)
+    bent = InputScaling.fit(X, NAMES, blend=0.5)
+    view = View(bent, data.view.targets, rng.standard_normal((4, 2)), data.view.inputs)
+    for target, expected in enumerate(view.rows(Rows(X, y, weight))):
+        found = seen(Rows(*tensors(X, y, weight)), view, target)
+        np.testing.assert_allclose(host(found.X), expected.X, atol=1e-14)
+        np.testing.assert_allclose(host(found.y), expected.y, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_known_of_tensors_is_what_is_known_of_arrays(table, weighted, monkeypatch):
+    monkeypatch.setattr("polyadic.samples.tensors._PIECE", 500)
+    X, y, weight = table if weighted else (*table[:2], None)
+    y[3] = -0.0  # hashed like 0.0
+    arrays = ArrayData.of(X, y, weight, NAMES)
+    rows = Rows(*tensors(X, y), None if weight is None else tensors(weight)[0])
+    data = TensorData.of(rows, NAMES, scale_inputs=True, single_target=False)
+    assert (data.n_rows, data.n_targets) == (arrays.n_rows, arrays.n_targets)
+    assert data.total == pytest.approx(arrays.total)
+    assert data.content() == arrays.content()
+    np.testing.assert_array_equal(data.hashes(3), arrays.hashes(3))
+    for name in ("mean", "scale"):
+        known, expected = (getattr(each.view.targets, name) for each in (data, arrays))
+        np.testing.assert_allclose(known, expected, rtol=1e-13)
+    np.testing.assert_array_equal(
+        np.concatenate(data.view.inputs.knots), np.concatenate(arrays.view.inputs.knots)
+    )
+
+
+def test_a_part_of_tensors_is_that_of_arrays(table):
+    X, y, _ = table
+    data = TensorData.of(Rows(*tensors(X, y)), NAMES, scale_inputs=True, single_target=False)
+    hashes = np.sort(row_hash(np.column_stack([X, y]), 5))
+    for part in (Part(5, upto=int(hashes[70])), Part(5, above=int(hashes[70])), Part(5).share(0.6)):
+        expected = X[part.mask(X, y)]
+        assert 0 < len(expected) < len(X)
+        np.testing.assert_array_equal(host(data._part(part).X), expected)
+
+
+def smooth(rng, n_rows=500):
+    X = rng.uniform(-3, 5, size=(n_rows, 3))
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+OPTIONS = {"n_basis": 8, "rank": 4, "max_iter": 3, "random_state": 0}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_fit_of_tensors_is_that_of_arrays(rng, dtype, early_stopping):
+    X, y = (torch.tensor(array, dtype=dtype).double().numpy() for array in smooth(rng))
+    options = {**OPTIONS, "early_stopping": early_stopping}
+    expected = KernelMachineRegressor(**options).fit(X, y)
+    there = [torch.tensor(array, dtype=dtype, device=DEVICE) for array in (X, y)]
+    model = KernelMachineRegressor(**options, device=DEVICE).fit(*there)
+    np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
+    found = model.predict(there[0])
+    assert (found.device, found.dtype) == (there[0].device, torch.float64)
+    np.testing.assert_allclose(host(found), expected.predict(X), atol=1e-8)
+    assert model.score(*there) == pytest.approx(expected.score(X, y))
+    single = [array.astype(str(dtype).removeprefix("torch.")) for array in (X, y)]
+    arrays = KernelMachineRegressor(**options, device=DEVICE).fit(*single)
+    np.testing.assert_allclose(arrays.loss_curve_, expected.loss_curve_, rtol=1e-9)
+
+
+def test_weights_targets_and_rows_of_weight_zero(rng):
+    X, y = smooth(rng)
+    Y = np.column_stack([y, y**2])
+    weight = rng.randint(0, 3, len(X)).astype(float)
+    maps = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.8)]
+    expected = FeatureLearningRegressor(maps, **OPTIONS).fit(X, Y, weight)
+    model = FeatureLearningRegressor(maps, **OPTIONS, device=DEVICE).fit(*tensors(X, Y, weight))
+    np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
+    (there,) = tensors(X)
+    np.testing.assert_allclose(host(model.predict(there)), expected.predict(X), atol=1e-8)
+
+
+def test_an_automatic_fit_of_tensors(rng):
+    X, y = smooth(rng, 300)
+    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, "device": DEVICE}
+    model = FeatureLearningRegressor(**options).fit(*tensors(X, y))
+    assert model.score(*tensors(X, y)) > 0.95
+    assert FeatureLearningRegressor(**options).fit(X, y).score(X, y) > 0.95
+
+
+def test_rows_on_the_device_are_not_copied_where_products_do_not_fit(rng):
+    X, y = smooth(rng, 3000)
+    (there, target) = tensors(X, y[:, None])
+    data = TensorData.of(Rows(there, target), NAMES, scale_inputs=True, single_target=True)
+    layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (8,) * 3, quantized=True)
+    compute = DeviceCompute.on("auto", DEVICE, "float64", 500, 450_000)
+    cores = cpd.initial_cores(layout.core_sizes, 4, True, np.random.RandomState(0))
+    (samples,) = data.samples(compute, layout)
+    samples.start(cores)
+    assert samples.place == "rows"
+    assert samples._chunks[0].X.data_ptr() == there.data_ptr()
+    (scaled_rows,) = ArrayData.of(X, y[:, None], None, NAMES).view.rows(Rows(X, y[:, None]))
+    oracle = MemorySamples(ReferenceEngine(), scaled_rows, layout, len(X))
+    oracle.start(cores)
+    for core in (0, 5):
+        expected = oracle.normal_equations(core, np.ones(1))
+        assert_same(samples.normal_equations(core, np.ones(1)), expected, 1e-9)
+
+
+def test_a_search_over_folds_takes_tensors(rng):
+    X, y = smooth(rng, 120)
+    search = KernelMachineRegressorCV(cv=2, n_basis=4, rank=2, max_iter=1, random_state=0)
+    expected = search.fit(X, y).best_score_
+    assert search.fit(*tensors(X, y)).best_score_ == pytest.approx(expected)
+
+
+nan = float("nan")
+WRONG = {
+    "one dimension": (lambda X, y: (X[:, 0], y), r"`X` must have two dimensions"),
+    "no rows": (lambda X, y: (X[:0], y[:0]), r"at least one row .* \(0, 3\)"),
+    "a hole in X": (lambda X, y: (X.index_fill(0, torch.tensor([7], device=X.device), nan), y),
+                    r"`X` must be finite, but row 7 holds NaN"),
+    "a hole in y": (lambda X, y: (X, y.index_fill(0, torch.tensor([9], device=X.device), nan)),
+                    r"`y` must be finite, but row 9"),
+    "no y": (lambda X, y: (X, None), r"`y` must be given"),
+    "short y": (lambda X, y: (X, y[1:]), r"`y` must have one row for each of the 500"),
+    "complex": (lambda X, y: (X + 1j, y), r"`X` must hold real numbers, got torch.complex128"),
+    "negative weight": (lambda X, y: (X, y, -y**2), r"`sample_weight` must be non-negative"),
+    "no weight": (lambda X, y: (X, y, 0 * y), r"`sample_weight` must be .* one positive"),
+    "short weight": (lambda X, y: (X, y, y[1:]), r"`sample_weight` must have one entry for each"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_tensors_get_an_error_that_says_what_to_do(rng, wrong):
+    change, message = WRONG[wrong]
+    with pytest.raises(ValueError, match=message):
+        KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(*change(*tensors(*smooth(rng))))
+
+
+def test_tensors_to_predict_have_the_inputs_of_the_fit(rng):
+    there = tensors(*smooth(rng))
+    model = KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(*there)
+    with pytest.raises(ValueError, match="`X` must have the 3 inputs of the fit, got 2"):
+        model.predict(there[0][:, :2])
