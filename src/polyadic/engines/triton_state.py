@@ -17,6 +17,9 @@ from polyadic.engines.torch_eager import TINY, State
 from polyadic.engines.torch_features import core_places, leading, ratio, wave
 from polyadic.features import GeometricFeatures, TensorLayout
 
+# Up to so many rows the arithmetic of a step takes less time than its launches: rows come in
+# small tiles, a block is kept, and products are formed anew where others exchange an input.
+_FEW_ROWS = _REBUILT_ROWS = 2**16
 _RANKS = 4  # ranks that one program takes at a time: few, so that little is padded
 
 
@@ -34,6 +37,7 @@ class KernelState(State):
         # matrices whose height is a multiple of 4 are faster.
         self._tail = self._empty(self.n_tiles, 4, self._tile).zero_()
         self._tail[:, 0] = (self.y * self.root).view(-1, self._tile)
+        self._block: Tensor | None = None
         self._ratios: tuple[Tensor, ...] | None = None
         self._products: Any = None
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
@@ -45,14 +49,17 @@ class KernelState(State):
         return self
 
     def _stacked(self, cores: Cores) -> Tensor:
+        """Return all cores on the device, by way of host memory that it can read by itself."""
         identity = np.zeros((2, self.rank))
         identity[0] = 1
         planes = np.stack([_planes(core) for core in [*cores, identity]])
-        return self._upload(planes).to(self.dtype)
+        staged = torch.from_numpy(planes).to(self.dtype)
+        self._staged = staged.pin_memory() if self._device.type == "cuda" else staged
+        return self._staged.to(self._device, copy=True)
 
     def width(self, n_rows: int) -> int:
         """Return the number of rows with the padding that fills the last tile."""
-        self._tile = 4096 if n_rows > 2**16 else kernels.FLAGGED_ROWS
+        self._tile = 4096 if n_rows > _FEW_ROWS else kernels.FLAGGED_ROWS
         return -(-n_rows // self._tile) * self._tile
 
     def _upload(self, array: NDArray[Any]) -> Tensor:
@@ -64,20 +71,31 @@ class KernelState(State):
         return torch.empty(shape, dtype=self.dtype, device=self._device)
 
     def _set_core(self, core: int, value: NDArray[Any]) -> None:
-        self._cores[core].copy_(torch.from_numpy(_planes(value)))
+        # A sum comes to the host before this core is set again, so its copy is through by then.
+        self._staged[core].copy_(torch.from_numpy(_planes(value)))
+        self._cores[core].copy_(self._staged[core], non_blocking=True)
 
     def block(self, core: int, weights: NDArray[np.float64]) -> Tensor:
         """Return the columns of B and y of the weighted rows, tile by tile."""
-        filled = 4 * self.rank
-        shape = (self.n_tiles, filled + 4, self._tile)
-        block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
-        block[:, filled:] = self._tail
+        block = self._open_block()
         if not weights.any():
-            block[:, :filled] = 0
+            block[:, : 4 * self.rank] = 0
             return block
         if self.keep:
             self._open(self._places[core][0], weights)
         self._assemble(block, core, weights)
+        return block
+
+    def _open_block(self) -> Tensor:
+        """Return a block with its last rows filled in: of few rows always the same one."""
+        if self._block is not None:
+            return self._block
+        filled = 4 * self.rank
+        shape = (self.n_tiles, filled + 4, self._tile)
+        block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
+        block[:, filled:] = self._tail
+        if self.keep and len(self.y) <= _FEW_ROWS:
+            self._block = block
         return block
 
     def responses(self, maps: Iterable[int]) -> Tensor:
@@ -115,7 +133,7 @@ class KernelState(State):
             shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
             self._products = self._empty(2, *shape)
         flags = None
-        if len(opened) == 1 and None not in opened:
+        if len(opened) == 1 and None not in opened and len(self.y) > _REBUILT_ROWS:
             flags = self._switch(opened.pop(), dim, weights)
         self._rebuild(dim, weights, flags)
         for p in active:

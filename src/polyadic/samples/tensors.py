@@ -49,6 +49,8 @@ class TensorData:
             None if array is None else as_tensor(array) for array in (rows.X, rows.y, rows.weight)
         ]
         rows = Rows(*arrays)
+        if arrays[0].numel() < _PIECE // 32:
+            device = None  # few numbers are looked at sooner than they are brought elsewhere
         statistics = reduce(add, (_statistics(piece, device) for piece in _pieces(rows)))
         return cls(rows, view_of(statistics, names, scale_inputs), single_target)
 
