@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from polyadic.compute import Compute, Pace
 from polyadic.cpd import Cores
@@ -115,12 +115,18 @@ def few_blas_threads() -> Iterator[None]:
     With the 16 threads of a 16-core machine a system of 800 unknowns took 50 ms, with 4
     threads 10 ms: longer than the GPU takes for its part.
     """
-    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    if max(pools, default=0) <= _SOLVING_THREADS:
+    pools = _libraries().select(user_api="blas")
+    if max((pool["num_threads"] for pool in pools.info()), default=0) <= _SOLVING_THREADS:
         yield
         return
-    with threadpool_limits(_SOLVING_THREADS, "blas"):
+    with pools.limit(limits=_SOLVING_THREADS):
         yield
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Return the libraries with threads of their own; finding them takes as long as a small fit."""
+    return ThreadpoolController()
 
 
 def check_device(device: str, engine: str = "auto") -> None:
