@@ -25,6 +25,8 @@ from polyadic.engines import Rows
 from polyadic.engines.torch import TorchEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
 from polyadic.samples.device import DeviceSamples
+from polyadic.samples.tensor_view import scaled
+from polyadic.scaling import InputScaling
 
 AIRLINE_ROWS = 3_950_000
 PAIRS = [(1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8)]
@@ -128,41 +130,55 @@ def flights() -> Iterator[Row]:
         error = np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
         result = f"{seconds:.2f} s, MSE {error:.4f}, {peak:.1f} GiB"
         yield f"flights3m, rank 100, 8 epochs, {dtype}", result, "10 s, MSE 0.80"
-    best = {"feature_map": DampedFourierFeatures(1.3, 0.85), "rank": 150, "alpha": 30.0}
-    fit(**best, dtype="float32", max_iter=1)
-    model, seconds, _ = timed(lambda: fit(**best, dtype="float32", max_iter=36))
-    error = np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
-    yield "flights3m, rank 150, 36 epochs, float32", f"{seconds:.1f} s, MSE {error:.4f}", "60 s"
+    (predict, seconds, _) = timed(lambda: best_of_a_minute(X, y))
+    error = np.mean((predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
+    yield "flights3m, 3 × rank 100, 23 epochs, float32", f"{seconds:.1f} s, MSE {error:.4f}", "60 s"
+
+
+def best_of_a_minute(X: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what predicts: the mean of three fits to inputs that are half-way to their ranks.
+
+    Airports are crowded in some places, and so are departures: straight inputs waste basis
+    functions on the empty ones.
+    """
+    names = [str(column) for column in range(X.shape[1])]
+    scaling = InputScaling.fit(X, names, blend=0.5, max_knots=512)
+
+    def bent(X: np.ndarray) -> torch.Tensor:
+        return scaled(torch.as_tensor(X, device="cuda"), scaling)
+
+    model = FeatureLearningRegressor(
+        [DampedFourierFeatures(2.0, 0.9)], n_basis=32, rank=100, alpha=30.0, max_iter=23, tol=0,
+        n_estimators=3, early_stopping=False, device="cuda", dtype="float32", random_state=0,
+    ).fit(bent(X), y)  # fmt: skip
+    return lambda X: model.predict(bent(X)).cpu().numpy()
 
 
 def billion(n_rows: int = 10**9) -> Iterator[Row]:
-    """One epoch on a billion rows that were made on the device."""
-    layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (64,) * 8, quantized=True)
-    cores = cpd.initial_cores(layout.core_sizes, 20, True, np.random.RandomState(0))
+    """One epoch on a billion rows, tensors on the device like those a simulation leaves there."""
     X = torch.empty((n_rows, 8), dtype=torch.float32, device="cuda")
     X.uniform_(generator=torch.Generator("cuda").manual_seed(0))
     y = torch.empty(n_rows, dtype=torch.float32, device="cuda")
     for first in range(0, n_rows, 10**7):
         part = X[first : first + 10**7]
         y[first : first + 10**7] = torch.sin(4 * part[:, 0]) * part[:, 1] - 0.2
-    engine = TorchEngine("cuda", "float32")
 
-    def epoch(
-        rows: int, memory: float | None, chunk_size: int | None = None
-    ) -> tuple[als.Epoch, str]:
-        part = Rows(X[:rows], y[:rows])
-        samples = DeviceSamples(engine, part, layout, chunk_size, memory)
-        model = als.Model((cores,), np.ones(1))
-        return als.fit([samples], als.Objective(1.0), model, als.Stopping(1)).best, samples.place
+    def epoch(X: Any, y: Any, **options: Any) -> float:
+        machine = KernelMachineRegressor(
+            DampedFourierFeatures(2.0, 0.7), n_basis=64, rank=20, alpha=1.0, max_iter=1, tol=0,
+            device="cuda", dtype="float32", random_state=0, **options,
+        )  # fmt: skip
+        return float(machine.fit(X, y).loss_curve_[-1])
 
-    kept, place = epoch(2_000_000, None)
-    for memory in (0.7e9, 0.45e9):
-        free, other = epoch(2_000_000, memory, 500_000)
-        difference = abs(kept.loss - free.loss) / kept.loss
-        yield f"first 2e6 rows: {place} against {other}", f"loss differs by {difference:.0e}", ""
-    (best, place), seconds, peak = timed(lambda: epoch(n_rows, 60e9))
-    result = f"{seconds:.1f} s, {peak * 2**30 / 1e9:.1f} GB, loss {best.loss:.5f}"
-    yield f"{n_rows:.0e} rows, float32, {place} on device", result, "120 s, 60 GB"
+    few = X[:2_000_000], y[:2_000_000]
+    kept = epoch(*few)
+    places = {"rows on the device": (few, 0.7e9), "on the host": ([a.cpu() for a in few], 0.45e9)}
+    for place, (rows, memory) in places.items():
+        difference = abs(epoch(*rows, memory_limit=memory, chunk_size=500_000) - kept) / kept
+        yield f"2e6 rows: kept products, {place}", f"loss differs by {difference:.0e}", ""
+    loss, seconds, peak = timed(lambda: epoch(X, y))
+    result = f"{seconds:.1f} s, {peak * 2**30 / 1e9:.1f} GB, loss {loss:.5f}"
+    yield f"{n_rows:.0e} rows, float32", result, "120 s, 60 GB"
 
 
 def small() -> Iterator[Row]:

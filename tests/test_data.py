@@ -169,3 +169,9 @@ class TestSubsample:
     def test_a_share_must_be_one(self):
         with pytest.raises(ValueError, match="subsample"):
             self.fit(subsample=1.5)
+
+    def test_a_share_must_leave_some_rows(self):
+        with pytest.raises(
+            ValueError, match=r"`subsample` must leave at least 50 rows .* 0\.001 of"
+        ):
+            self.fit(subsample=0.001)

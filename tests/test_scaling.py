@@ -49,19 +49,6 @@ def test_half_a_blend_is_half_of_each():
     np.testing.assert_allclose(half, (ends[0] + ends[1]) / 2, atol=1e-12)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_of_many_rows_some_tell_the_distribution_and_all_the_ends(weighted, monkeypatch):
-    X = table(n=20_000)
-    weight = np.random.RandomState(1).randint(1, 4, len(X)).astype(float) if weighted else None
-    exact = InputScaling.fit(X, NAMES, blend=1.0, weight=weight, max_knots=256).apply(X)
-    monkeypatch.setattr("polyadic.scaling._MANY_ROWS", 2_000)
-    scaled = InputScaling.fit(X, NAMES, blend=1.0, weight=weight, max_knots=256).apply(X)
-    # Of 2,000 draws the distribution is off by 1.95/√2000 once in a thousand times.
-    assert np.abs(scaled - exact).max() < 1.95 / np.sqrt(2_000)
-    np.testing.assert_array_equal(scaled.min(axis=0), 0)
-    np.testing.assert_array_equal(scaled.max(axis=0), 1)
-
-
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 300), blend=st.sampled_from([0.0, 0.5, 1.0]))
 def test_it_rises_everywhere(seed, n, blend):
     X = table(seed, n)

@@ -94,8 +94,9 @@ def predict_tensor(members: Sequence[Member], compute: Compute, X: Tensor) -> Te
 
     engine, parts = compute.engine, []
     assert isinstance(engine, TorchEngine)
-    for first in range(0, len(X), _PREDICTED_ROWS):
-        piece = X[first : first + _PREDICTED_ROWS].to(engine.device)
+    size = compute.chunk_size or _PREDICTED_ROWS
+    for first in range(0, len(X), size):
+        piece = X[first : first + size].to(engine.device)
         shape = len(piece), len(members[0].model.cores)
         total = torch.zeros(shape, dtype=torch.float64, device=engine.device)
         for member in members:
@@ -156,6 +157,14 @@ def check_device(device: str, engine: str = "auto") -> None:
             f"and it finds {torch.cuda.device_count()}. Install a driver and a CUDA build of "
             "PyTorch (pytorch.org says which), or pass device=None to compute on the CPU."
         )
+    try:
+        torch.ones(1, dtype=torch.float64, device=kind).item()
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        raise ValueError(
+            f"`device={device!r}` must hold numbers in double precision with this PyTorch, "
+            f"{torch.__version__}, but: {error}. Pass device='cuda' on a machine with an NVIDIA "
+            "GPU, or device=None to compute on the CPU."
+        ) from error
 
 
 def is_tensor(array: Any) -> bool:
@@ -165,7 +174,10 @@ def is_tensor(array: Any) -> bool:
 
 def to_host(array: Any) -> Any:
     """Return a torch tensor as a NumPy array; leave anything else as it is."""
-    return array.detach().cpu().numpy() if is_tensor(array) else array
+    if not is_tensor(array):
+        return array
+    array = array.detach().cpu()
+    return (array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy()
 
 
 def like(values: NDArray[Any], array: Any) -> Any:

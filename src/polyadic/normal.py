@@ -119,13 +119,18 @@ def solve_core(
 
 
 _memory = threading.local()
+_KEPT_BYTES = 2**26
 
 
 def _work(size: int, dtype: Any = np.float64) -> NDArray[Any]:
-    """Return memory for two square matrices, the same one to each call of a thread."""
-    work: NDArray[Any] | None = getattr(_memory, "work", None)
-    if work is None or (work.shape[1], work.dtype) != (size, dtype):
-        work = _memory.work = np.empty((2, size, size), dtype)
+    """Return memory for two square matrices, of moderate ones the same to each call of a thread."""
+    n_bytes = 2 * size**2 * np.dtype(dtype).itemsize
+    if n_bytes > _KEPT_BYTES:
+        return np.empty((2, size, size), dtype)
+    kept: NDArray[np.uint8] | None = getattr(_memory, "kept", None)
+    if kept is None or len(kept) < n_bytes:
+        kept = _memory.kept = np.empty(n_bytes, np.uint8)
+    work: NDArray[Any] = kept[:n_bytes].view(dtype).reshape(2, size, size)
     return work
 
 

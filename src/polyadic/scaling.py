@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Beyond so many rows the distribution of a column is learned from some of them.
-_MANY_ROWS = 250_000
-
 
 @dataclass(frozen=True)
 class InputScaling:
@@ -49,8 +46,6 @@ class InputScaling:
         straight = cls.between(X.min(axis=0), X.max(axis=0), names)
         if not blend:
             return straight
-        if len(X) > _MANY_ROWS:
-            X, weight = _thinned(X, weight)
         knots, values, slopes = [], [], []
         columns = np.asarray(X, dtype=np.float64).T
         for column, slope in zip(columns, straight.slopes, strict=True):
@@ -119,27 +114,17 @@ class InputScaling:
         return scaled
 
 
-def _thinned(
-    X: NDArray[Any], weight: NDArray[Any] | None
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return evenly spaced rows, and one of the least and one of the greatest values.
-
-    The last two have no weight: they only say where columns begin and end.
-    """
-    step = -(-len(X) // _MANY_ROWS)
-    some = np.ones(len(X))[::step] if weight is None else weight[::step]
-    rows = np.vstack([X[::step], X.min(axis=0), X.max(axis=0)])
-    return rows, np.append(some, [0.0, 0.0])
-
-
 def _blended(
     column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the blended map: at the values, or evenly in height where many."""
-    distinct, inverse = np.unique(column, return_inverse=True)
+    if weight is None:  # without the places of all rows it is a mere sort
+        distinct, share = np.unique(column, return_counts=True)
+    else:
+        distinct, inverse = np.unique(column, return_inverse=True)
+        share = np.bincount(inverse, weights=weight)
     if len(distinct) == 1:
         return distinct, np.zeros(1)
-    share = np.bincount(inverse, weights=weight).astype(np.float64)
     rank = np.cumsum(share) - share / 2  # the middle of each value's share of the rows
     rank = (rank - rank[0]) / (rank[-1] - rank[0])
     straight = (distinct - distinct[0]) / (distinct[-1] - distinct[0])

@@ -187,6 +187,7 @@ class Search:
 
     def _finish(self, trial: Trial) -> Choice:
         """Fit the winner to all rows, and shrink it as the held-out rows ask for."""
+        self._gathered = {}
         table, candidate = self._table, trial.candidate
         share = self._shrinkage(trial)
         coefficients = None

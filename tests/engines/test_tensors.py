@@ -6,6 +6,7 @@ The device "cpu:0" is PyTorch on the CPU; plain "cpu" would be the compiled engi
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 torch = pytest.importorskip("torch", reason="tensors need torch")
@@ -20,6 +21,7 @@ from polyadic.data import ArrayData, View  # noqa: E402
 from polyadic.device import DeviceCompute  # noqa: E402
 from polyadic.engines import Rows  # noqa: E402
 from polyadic.engines.reference import ReferenceEngine  # noqa: E402
+from polyadic.engines.torch import TorchEngine  # noqa: E402
 from polyadic.features import DampedFourierFeatures, TensorLayout  # noqa: E402
 from polyadic.holdout import Part, row_hash  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
@@ -172,6 +174,100 @@ def test_a_search_over_folds_takes_tensors(rng):
     assert search.fit(*tensors(X, y)).best_score_ == pytest.approx(expected)
 
 
+def fitted_losses(X, y, weight=None, **options):
+    model = KernelMachineRegressor(**OPTIONS, device=DEVICE, **options)
+    return model.fit(X, y, weight).loss_curve_
+
+
+TARGETS = {
+    "list": lambda y: y.tolist(),
+    "series with labels of its own": lambda y: pd.Series(y, index=range(1000, 1000 + len(y))),
+    "frame": lambda y: pd.DataFrame({"y": y}),
+    "objects": lambda y: y.astype(object),
+    "big-endian": lambda y: y.astype(">f8"),
+    "gradients": lambda y: torch.tensor(y, requires_grad=True),
+    "another device": lambda y: torch.tensor(y, device="cpu"),
+}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_targets_and_weights_beside_a_tensor_may_be_anything(rng, kind):
+    X, y = smooth(rng)
+    y = 1e8 + 0.1 * y  # nothing of it would be left in single precision
+    weight = rng.uniform(0.5, 1.5, len(X))
+    (there,) = tensors(X)
+    expected = fitted_losses(X, y, weight)
+    found = fitted_losses(there, TARGETS[kind](y), weight.tolist())
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+KINDS = ["float16", "bfloat16", "int64", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_numbers_are_what_their_values_say(rng, kind):
+    X, y = rng.randint(0, 8, size=(200, 3)), rng.randint(0, 100, size=200)
+    weight = rng.randint(1, 200, size=200)
+    X, y, weight = (torch.tensor(array).to(getattr(torch, kind)) for array in (X, y, weight))
+    double = [array.double().numpy() for array in (X, y, weight)]
+    options = {"n_basis": 2, "rank": 2, "max_iter": 1}
+    expected = KernelMachineRegressor(**{**OPTIONS, **options}).fit(*double)
+    model = KernelMachineRegressor(**{**OPTIONS, **options}, device=DEVICE)
+    model.fit(*(array.to(DEVICE) for array in (X, y, weight)))
+    np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
+    assert model.score(X.to(DEVICE), y) == pytest.approx(expected.score(*double[:2]))
+    on_cpu = KernelMachineRegressor(**{**OPTIONS, **options}).fit(X, y, weight)
+    np.testing.assert_allclose(on_cpu.loss_curve_, expected.loss_curve_, rtol=1e-9)
+
+
+def test_weights_are_summed_in_double_precision():
+    rows = Rows(torch.ones(300, 1), torch.ones(300, 1), torch.full((300,), 1e36))
+    data = TensorData.of(rows, NAMES, scale_inputs=True, single_target=True)
+    assert data.total == pytest.approx(3e38)
+
+
+def test_predictions_carry_no_gradients(rng):
+    X, y = smooth(rng)
+    model = KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(X, y)
+    there = torch.tensor(X, device=DEVICE, requires_grad=True)
+    assert not model.predict(there).requires_grad
+
+
+def test_tensors_are_predicted_in_chunks(rng, monkeypatch):
+    X, y = smooth(rng)
+    model = KernelMachineRegressor(**OPTIONS, device=DEVICE, chunk_size=120).fit(X, y)
+    sizes = []
+    respond = TorchEngine.respond
+
+    def noted(self, X, *rest):
+        sizes.append(len(X))
+        return respond(self, X, *rest)
+
+    monkeypatch.setattr(TorchEngine, "respond", noted)
+    (there,) = tensors(X)
+    np.testing.assert_allclose(host(model.predict(there)), model.predict(X), atol=1e-12)
+    assert sizes[:5] == [120, 120, 120, 120, 20]
+
+
+def test_knots_may_be_a_subnormal_gap_apart():
+    X = np.array([[0.0], [1e-310], [2e-310], [1.0], [0.5], [-1.0], [2.0]])
+    scaling = InputScaling.fit(X[:4], NAMES, blend=0.5)
+    found = host(scaled(*tensors(X), scaling))
+    np.testing.assert_allclose(found, scaling.apply(X), atol=1e-14)
+
+
+def test_a_search_on_a_device_sees_some_rows_and_its_last_epochs_all(rng, monkeypatch):
+    monkeypatch.setattr("polyadic.samples.tensors._SEARCHED", 0)
+    monkeypatch.setattr("polyadic.estimators.feature_learning.SEARCH_ROWS", 150)
+    X, y = smooth(rng, 400)
+    weight = rng.randint(1, 3, len(X)).astype(float)
+    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, "device": DEVICE}
+    model = FeatureLearningRegressor(**options).fit(*tensors(X, y, weight))
+    assert max(model.selection_["n_rows"]) < 150
+    assert model.n_samples_fit_ == 400
+    assert model.score(*tensors(X, y)) > 0.95
+
+
 nan = float("nan")
 WRONG = {
     "one dimension": (lambda X, y: (X[:, 0], y), r"`X` must have two dimensions"),
@@ -185,6 +281,9 @@ WRONG = {
     "complex": (lambda X, y: (X + 1j, y), r"`X` must hold real numbers, got torch.complex128"),
     "negative weight": (lambda X, y: (X, y, -y**2), r"`sample_weight` must be non-negative"),
     "no weight": (lambda X, y: (X, y, 0 * y), r"`sample_weight` must be .* one positive"),
+    "no targets": (lambda X, y: (X, y[:, None][:, :0]), r"`y` must have one row .* \(500, 0\)"),
+    "words": (lambda X, y: (X, ["a"] * 500), r"could not convert string to float"),
+    "sparse": (lambda X, y: (X.to_sparse(), y), r"`X` must be a dense tensor, .* X.to_dense\(\)"),
     "short weight": (lambda X, y: (X, y, y[1:]), r"`sample_weight` must have one entry for each"),
 }  # fmt: skip
 

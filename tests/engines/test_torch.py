@@ -223,6 +223,12 @@ def test_a_device_that_does_not_exist(data):
         regressor(device="kuda").fit(*data)
 
 
+@pytest.mark.parametrize("device", ["meta", "xpu:7"])
+def test_a_device_that_holds_no_numbers(data, device):
+    with pytest.raises(ValueError, match=rf"`device='{device}'` must hold numbers in double"):
+        regressor(device=device).fit(*data)
+
+
 def test_an_engine_of_the_cpu_cannot_compute_elsewhere(data):
     with pytest.raises(ValueError, match="`engine` must be 'auto' with device='cuda'"):
         regressor(device="cuda", engine="reference").fit(*data)

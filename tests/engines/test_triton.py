@@ -23,7 +23,7 @@ from polyadic.features import DampedFourierFeatures  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
 from tests.contract.problems import PROBLEMS, Problem  # noqa: E402
-from tests.contract.test_engines import TOLERANCE  # noqa: E402
+from tests.contract.test_engines import TOLERANCE, assert_same  # noqa: E402
 from tests.engines.test_torch import check_sweep, needs_gpu  # noqa: E402
 
 # The kernels' layouts: quantized and complex.  The interpreter is slow, so it has a few.
@@ -53,11 +53,19 @@ def test_sums_are_those_of_the_reference(name, keep, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["fourier, weighted", "cancelling factor"])
-def test_of_few_rows_products_are_formed_anew(name):
+def test_of_few_rows_products_are_formed_anew(name, monkeypatch):
+    monkeypatch.setattr(KernelState, "_switch", None)  # not to be called
     problem = BY_NAME[name]
-    engine = TorchEngine(DEVICE, kernels=True)
-    samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
+    samples = DeviceSamples(TorchEngine(DEVICE, kernels=True), problem.rows, problem.layout)
     check_sweep(samples, problem, 1e-9)
+    (state,) = samples._states
+    assert state._block is not None
+    chunks = DeviceSamples(TorchEngine(DEVICE, kernels=True), problem.rows, problem.layout, 70)
+    chunks.start(problem.cores)
+    expected = chunks.normal_equations(0, problem.weights)
+    samples.start(problem.cores)
+    assert_same(samples.normal_equations(0, problem.weights), expected, 1e-12)
+    assert all(state._block is None for state in chunks._states)
 
 
 @pytest.mark.parametrize("keep", [True, False])

@@ -58,7 +58,7 @@ class TorchEngine:
         keep: bool = True,
         kernels: bool | None = None,
     ) -> None:
-        self.device = torch.device(device)
+        self.device = torch.empty(0, device=device).device  # "cuda" is the current one of them
         self.dtype = _DTYPES[dtype]
         self.keep = keep
         if kernels is None:
@@ -100,9 +100,7 @@ class TorchEngine:
 
     def holds(self, array: Any) -> bool:
         """Whether an array is a tensor on the engine's device."""
-        if not isinstance(array, Tensor) or array.device.type != self.device.type:
-            return False
-        return self.device.index in (None, array.device.index or 0)
+        return isinstance(array, Tensor) and array.device == self.device
 
     def core_sums(self, state: State, core: int, weights: NDArray[np.float64]) -> Tensor:
         """Return the Gram matrix of [B, y] on the device."""

@@ -27,6 +27,8 @@ class State:
     product; a commit to any other makes it worthless.
     """
 
+    alone = False  # whether there is no other chunk, so that scratch memory may be kept
+
     def __init__(
         self,
         rows: Rows,
@@ -40,7 +42,8 @@ class State:
         self.layout, self.dtype, self.block_dtype, self.keep = layout, dtype, block_dtype, keep
         self.rank: int = cores[0].shape[1]
         self.opened: list[int | None] = [None] * len(layout.maps)
-        self.total = float(len(rows) if rows.weight is None else rows.weight.sum())
+        weight: Any = rows.weight
+        self.total = float(len(rows) if weight is None else weight.sum(dtype=torch.float64))
         self.y, self.root = self._padded(rows, width=self.width(len(rows)))
 
     def restart(self, cores: Cores) -> State:

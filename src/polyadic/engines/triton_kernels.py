@@ -13,7 +13,9 @@ While a sweep goes through the cores of one input, z stays as it is: `assemble` 
 and multiplies the input's other cores in without writing anything but the block.  At the
 next input `switch` takes the cores of the last one in and divides those of the next one
 out.  Where they are too small to divide by, it raises a flag for the rows, and `rebuild`
-forms their z from all cores.  Without kept products `assemble` does that in every step.
+forms their z from all cores; few rows are always rebuilt.  `respond`, which goes through all
+cores anyway, leaves the z of a new sweep behind.  Without kept products `assemble` forms them
+in every step.
 """
 
 # Triton reads annotations as code, so kernels have none.

@@ -18,7 +18,8 @@ from polyadic.engines.torch_features import core_places, leading, ratio, wave
 from polyadic.features import GeometricFeatures, TensorLayout
 
 # Up to so many rows the arithmetic of a step takes less time than its launches: rows come in
-# small tiles, a block is kept, and products are formed anew where others exchange an input.
+# small tiles, the block of a single chunk is kept, and products are formed anew where those of
+# many rows exchange an input.
 _FEW_ROWS = _REBUILT_ROWS = 2**16
 _RANKS = 4  # ranks that one program takes at a time: few, so that little is padded
 
@@ -87,14 +88,14 @@ class KernelState(State):
         return block
 
     def _open_block(self) -> Tensor:
-        """Return a block with its last rows filled in: of few rows always the same one."""
+        """Return a block with its last rows filled in: of few rows, always the same one."""
         if self._block is not None:
             return self._block
         filled = 4 * self.rank
         shape = (self.n_tiles, filled + 4, self._tile)
         block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
         block[:, filled:] = self._tail
-        if self.keep and len(self.y) <= _FEW_ROWS:
+        if self.alone and len(self.y) <= _FEW_ROWS:
             self._block = block
         return block
 

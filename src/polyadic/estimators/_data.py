@@ -49,8 +49,10 @@ def is_dask(X: Any) -> bool:
 
 def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     """Validate rows in memory."""
-    if is_tensor(X) and on_device(estimator.device):
-        return _tensor_data(estimator, X, y, sample_weight)
+    if on_device(estimator.device):
+        check_device(estimator.device, estimator.engine)
+        if is_tensor(X):
+            return _tensor_data(estimator, X, y, sample_weight)
     X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
     # A device makes doubles of a chunk at a time, and need not have all of them in memory.
     dtype = [np.float64, np.float32] if on_device(estimator.device) else np.float64
@@ -82,7 +84,6 @@ def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
 
 def _tensor_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     """Validate rows that are tensors, where they are."""
-    check_device(estimator.device, estimator.engine)
     from polyadic.samples.tensors import checked_rows
 
     rows, single_target = checked_rows(X, y, sample_weight)
@@ -91,8 +92,7 @@ def _tensor_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
 
 
 def _on_torch(estimator: Any, rows: Rows, single_target: bool) -> Data:
-    """Return rows as tensors, which a torch device scales and checks by itself."""
-    check_device(estimator.device, estimator.engine)
+    """Return checked rows as tensors, which a torch device scales by itself."""
     from polyadic.samples.tensors import TensorData
 
     return TensorData.of(

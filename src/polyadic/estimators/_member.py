@@ -23,6 +23,7 @@ from polyadic.samples.workers import Workers
 
 # Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
 _TWO_STARTS_ROWS = 100_000
+_LEAST_ROWS = 50  # of the first epoch: by chance none of fewer might be drawn
 # Parameters that change neither what is fitted nor, but for rounding, what comes out.
 _WITHOUT_CONSEQUENCE = ("checkpoint", "memory_limit", "n_jobs", "verbose")
 
@@ -84,7 +85,12 @@ class MemberFit:
     def _early(self, part: Part) -> list[als.Share]:
         """Return the shares of rows that the first epochs see: doubled until they are all."""
         early: list[als.Share] = []
-        share = self._estimator.subsample
+        share, n_rows = self._estimator.subsample, self._data.n_rows
+        if share is not None and share * n_rows < _LEAST_ROWS:
+            raise ValueError(
+                f"`subsample` must leave at least {_LEAST_ROWS} rows to the first epoch, got "
+                f"{share:g} of {n_rows} rows. Raise it, or pass subsample=None."
+            )
         most = self._estimator._setting("max_iter") // 2
         while share is not None and share < 1 and len(early) < most:
             targets = self._data.samples(self._compute, self._layout, part.share(share))

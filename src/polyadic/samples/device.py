@@ -42,7 +42,7 @@ class DeviceSamples:
     engine : TorchEngine
         Computes one chunk.
     rows : Rows
-        Scaled rows: NumPy arrays, or tensors on any device.
+        NumPy arrays, or tensors on any device; scaled, unless `see` does that.
     layout : TensorLayout
         Which core sees what.
     chunk_size : int, optional
@@ -92,6 +92,7 @@ class DeviceSamples:
                 self._states = [restart(state, cores) for state in self._states]
             else:
                 self._states = [start(rows, cores, self._layout) for rows in self._chunks]
+                self._states[0].alone = len(self._states) == 1
 
     def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
@@ -196,6 +197,9 @@ class MemoryPlan:
         field = (2 if layout.is_complex else 1) * item
         n_maps = len(layout.maps)
         columns = 2 * max(layout.core_sizes) * rank + 4
+        # Plain PyTorch holds the block and two copies of it at a time.
+        block = columns * engine.block_dtype.itemsize * (1 if engine.fuses(layout) else 3)
+        scaling = 3 * 8 * (rows.X.shape[1] + 1)  # doubles on their way to the engine's precision
         if layout.quantized:
             features = n_maps * (len(layout.n_basis) + 1) * field
         else:
@@ -204,8 +208,7 @@ class MemoryPlan:
             rows=(rows.X.shape[1] + 4) * item,
             features=features,
             products=n_maps * rank * field,
-            # Plain PyTorch holds the block and two copies of it at a time.
-            block=columns * engine.block_dtype.itemsize * (1 if engine.fuses(layout) else 3),
+            block=max(block, scaling),
             n_rows=len(rows),
             is_there=engine.holds(rows.X),
         )
@@ -222,11 +225,10 @@ class MemoryPlan:
         if self.n_rows * (self.rows + self.features + self.products) + scratch <= limit:
             return "state"
         scratch += chunk_size * self.features
-        if self.is_there:
-            scratch += 2 * chunk_size * self.rows
         if (0 if self.is_there else self.n_rows * self.rows) + scratch <= limit:
             return "rows"
-        scratch += 2 * chunk_size * self.rows
+        if not self.is_there:
+            scratch += 2 * chunk_size * self.rows
         if scratch <= limit:
             return "host"
         raise MemoryError(

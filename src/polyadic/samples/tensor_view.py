@@ -34,8 +34,7 @@ def scaled(X: Tensor, scaling: InputScaling) -> Tensor:
     straight = scaling.straight
     if all(straight):
         low, high = there(np.array(scaling.knots)).T
-        X = (X - low) / (high - low)
-        return X
+        return torch.div(X - low, high - low)
     columns = []
     for index, (knots, values) in enumerate(zip(scaling.knots, scaling.values, strict=True)):
         column, slope = X[:, index], float(scaling.slopes[index])
@@ -55,5 +54,8 @@ def _interpolated(column: Tensor, knots: Tensor, values: Tensor) -> Tensor:
     """Return the height of the line through the corners at each value between them."""
     left = torch.searchsorted(knots, column.contiguous(), right=True) - 1
     left.clamp_(0, len(knots) - 2)
-    slopes = values.diff() / knots.diff()
-    return values[left] + slopes[left] * (column - knots[left])
+    beyond = column - knots[left]
+    heights = values[left] + (values.diff() / knots.diff())[left] * beyond
+    # A gap between knots may be so small that its slope is infinite: at the knots it is not asked.
+    heights = torch.where(beyond == 0, values[left], heights)
+    return torch.where(column == knots[-1], values[-1], heights)

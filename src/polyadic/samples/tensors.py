@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 from torch import Tensor
 
 from polyadic.compute import Compute
@@ -23,6 +24,7 @@ from polyadic.samples import Samples
 from polyadic.scaling import Moments
 
 _PIECE = 2**25  # numbers that are looked at at a time
+_SEARCHED = 2**25  # numbers that a search takes to the host
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class TensorData:
     @property
     def total(self) -> float:
         """Sum of their weights."""
-        return float(self.n_rows if self.rows.weight is None else self.rows.weight.sum())
+        if self.rows.weight is None:
+            return float(self.n_rows)
+        return float(_tensor(self.rows.weight).sum(dtype=torch.float64))
 
     def content(self) -> int:
         """Return a number that says which rows these are, and in which order."""
@@ -94,11 +98,9 @@ class TensorData:
         return compute.through(view or self.view, self._part(part), layout)
 
     def taken(self, most: int, seed: int) -> ArrayData:
-        """Return rows in host memory: all that are there already, or about `most`."""
-        part = None
-        if _tensor(self.rows.X).device.type != "cpu":
-            part = some(self.n_rows, most, seed)
-        rows = self._part(part)
+        """Return rows in host memory, `most` or as many as a search on a device can do with."""
+        n_inputs = int(self.rows.X.shape[1])
+        rows = self._part(some(self.n_rows, max(most, _SEARCHED // n_inputs), seed))
         X, y = (_tensor(array).to("cpu", torch.float64).numpy() for array in (rows.X, rows.y))
         weight = None
         if rows.weight is not None:
@@ -116,6 +118,8 @@ class TensorData:
 
 def checked_inputs(X: Any, n_inputs: int | None = None) -> Tensor:
     """Return a tensor of inputs; raise unless it has two dimensions and finite numbers."""
+    if X.layout != torch.strided:
+        raise ValueError(f"`X` must be a dense tensor, got {X.layout}. Pass X.to_dense().")
     if X.ndim != 2:
         raise ValueError(
             f"`X` must have two dimensions, rows and inputs, got {X.ndim}. Reshape one input with "
@@ -130,7 +134,7 @@ def checked_inputs(X: Any, n_inputs: int | None = None) -> Tensor:
             f"`X` must have the {n_inputs} inputs of the fit, got {X.shape[1]}. Pass the columns "
             "of the fit, in its order."
         )
-    return _finite(X, "X")
+    return _finite(_real(X, "X"), "X")
 
 
 def checked_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Rows, bool]:
@@ -138,25 +142,24 @@ def checked_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Rows, bool]:
     X = checked_inputs(X)
     if y is None:
         raise ValueError("`y` must be given with `X`, got None. Pass the targets of the rows.")
-    y = as_tensor(y).to(X.device)
-    if y.ndim not in (1, 2) or len(y) != len(X):
+    y = _beside(X, y, "y")
+    if y.ndim not in (1, 2) or len(y) != len(X) or not y.numel():
         raise ValueError(
             f"`y` must have one row for each of the {len(X)} rows of `X`, got the shape "
             f"{tuple(y.shape)}. Pass a vector, or a column for each target."
         )
     single = y.ndim == 1
-    arrays: list[Any] = [X, _finite(y.reshape(len(X), -1), "y")]
+    arrays: list[Any] = [X, y.reshape(len(X), -1)]
     if sample_weight is None:
         return Rows(*arrays), single
-    weight = as_tensor(sample_weight).to(X.device)
+    weight = _beside(X, sample_weight, "sample_weight")
     if weight.ndim == 0:
-        weight = weight.expand(len(X))
+        weight = weight.repeat(len(X))
     if weight.shape != (len(X),):
         raise ValueError(
             f"`sample_weight` must have one entry for each of the {len(X)} rows of `X`, got the "
             f"shape {tuple(weight.shape)}."
         )
-    weight = _finite(weight, "sample_weight")
     if not (weight >= 0).all() or not weight.any():
         raise ValueError(
             "`sample_weight` must be non-negative and have at least one positive entry, got a "
@@ -168,10 +171,29 @@ def checked_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Rows, bool]:
     return (rows if weight.all() else rows.take(weight > 0)), single
 
 
-def _finite(array: Tensor, name: str) -> Tensor:
-    """Return real numbers as they are; raise where one is not finite."""
+def _beside(X: Tensor, values: Any, name: str) -> Tensor:
+    """Return targets or weights, a tensor or not, as finite numbers on the device of `X`."""
+    if not isinstance(values, Tensor):
+        values = as_tensor(
+            check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
+            if np.ndim(values)
+            else np.float64(values)
+        )
+    return _finite(_real(values, name).to(X.device), name)
+
+
+def _real(array: Tensor, name: str) -> Tensor:
+    """Return single or double precision, whichever holds the numbers, without their gradients."""
+    array = array.detach()
     if array.is_complex():
         raise ValueError(f"`{name}` must hold real numbers, got {array.dtype}. Pass its real part.")
+    if array.dtype in (torch.float32, torch.float64):
+        return array
+    return array.to(torch.float32 if array.is_floating_point() else torch.float64)
+
+
+def _finite(array: Tensor, name: str) -> Tensor:
+    """Return numbers as they are; raise where one is not finite."""
     for part in _slices(array):
         bad = ~torch.isfinite(array[part])
         if bad.any():
@@ -191,7 +213,7 @@ def _tensor(array: Any) -> Tensor:
 
 def _slices(array: Any) -> Iterator[slice]:
     """Yield slices of rows that hold about as many numbers each, however many columns."""
-    size = max(1, _PIECE // array[:1].numel())
+    size = max(1, _PIECE // max(1, array[:1].numel()))
     for first in range(0, len(array), size):
         yield slice(first, first + size)
 
