@@ -122,7 +122,9 @@ def test_a_fit_is_that_of_the_reference(device):
 
 
 @pytest.mark.parametrize("height", [3, 64, 84, 128, 132, 404])
-def test_gram_of_bands_is_symmetric_and_right(height, device):
+@pytest.mark.parametrize("few", [0, 2**16])
+def test_gram_of_bands_is_symmetric_and_right(height, few, device, monkeypatch):
+    monkeypatch.setattr("polyadic.engines.torch._FEW_COLUMNS", few)
     parts = torch.randn((3, height, 50), dtype=torch.float64, device=device)
     expected = torch.einsum("pik,pjk->ij", parts, parts)
     torch.testing.assert_close(gram(parts), expected)

@@ -31,6 +31,7 @@ _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # Cards whose double precision runs at half the rate of single, by compute capability.
 _FAST_DOUBLE = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 _ONE_BAND = 64  # rows of a block whose Gram matrix is one product
+_FEW_COLUMNS = 2**16
 
 
 class TorchEngine:
@@ -106,7 +107,10 @@ class TorchEngine:
         """Return the Gram matrix of [B, y] on the device."""
         with _no_tf32():
             height = state.n_columns(core) + 1
-            return gram(state.block(core, weights))[:height, :height]
+            block = state.block(core, weights)
+            if _is_small(block):  # what is padded would have to be cut off by one more launch
+                return gram(block[:, :height])
+            return gram(block)[:height, :height]
 
     def mixing_sums(self, state: State) -> Tensor:
         """Return the Gram matrix of [F, y] on the device."""
@@ -173,11 +177,11 @@ def gram(parts: Tensor) -> Tensor:
     """Return the sum of part · partᵀ over a stack of parts, in double precision.
 
     Single-precision parts are multiplied in single precision, but each part is only a few
-    thousand columns wide, and what adds the parts up is double.  Only the lower triangle
-    is computed, in a few bands of rows.
+    thousand columns wide, and what adds the parts up is double.  Of a large matrix only the
+    lower triangle is computed, in a few bands of rows.
     """
     height = parts.shape[1]
-    if height <= _ONE_BAND:  # a small fit is a chain of launches: as few as can be
+    if height <= _ONE_BAND or _is_small(parts):
         return torch.bmm(parts, parts.mT).sum(0, dtype=torch.float64)
     total = torch.zeros((height, height), dtype=torch.float64, device=parts.device)
     for first, last in pairwise(_bands(height)):
@@ -185,6 +189,11 @@ def gram(parts: Tensor) -> Tensor:
         total[first:last, :last] = torch.bmm(band, all_above).sum(0, dtype=torch.float64)
     lower = total.tril()
     return lower + lower.tril(-1).T
+
+
+def _is_small(parts: Tensor) -> bool:
+    """Whether launches take longer than the product, so that the fewest are best."""
+    return parts.shape[0] * parts.shape[2] <= _FEW_COLUMNS
 
 
 def _bands(height: int) -> list[int]:

@@ -40,7 +40,7 @@ class KernelState(State):
         self._tail[:, 0] = (self.y * self.root).view(-1, self._tile)
         self._block: Tensor | None = None
         self._ratios: tuple[Tensor, ...] | None = None
-        self._products: Any = None
+        self._products: Any = None  # their real and imaginary parts
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
 
     def restart(self, cores: Cores) -> State:
@@ -132,7 +132,7 @@ class KernelState(State):
             return
         if self._products is None:
             shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
-            self._products = self._empty(2, *shape)
+            self._products = self._empty(*shape), self._empty(*shape)
         flags = None
         if len(opened) == 1 and None not in opened and len(self.y) > _REBUILT_ROWS:
             flags = self._switch(opened.pop(), dim, weights)
