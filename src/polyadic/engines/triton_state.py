@@ -17,10 +17,10 @@ from polyadic.engines.torch_eager import TINY, State
 from polyadic.engines.torch_features import core_places, leading, ratio, wave
 from polyadic.features import GeometricFeatures, TensorLayout
 
-# Up to so many rows the arithmetic of a step takes less time than its launches: rows come in
-# small tiles, the block of a single chunk is kept, and products are formed anew where those of
-# many rows exchange an input.
-_FEW_ROWS = _REBUILT_ROWS = 2**16
+# Where the arithmetic of a step takes less time than its launches, rows come in small tiles and
+# the block of a single chunk is kept; so many products are sooner formed anew, in one launch,
+# than brought from one input to the next.
+_FEW_ROWS, _FEW_PRODUCTS = 2**16, 2**22
 _RANKS = 4  # ranks that one program takes at a time: few, so that little is padded
 
 
@@ -133,8 +133,8 @@ class KernelState(State):
         if self._products is None:
             shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
             self._products = self._empty(*shape), self._empty(*shape)
-        flags = None
-        if len(opened) == 1 and None not in opened and len(self.y) > _REBUILT_ROWS:
+        flags, n_products = None, len(self.y) * len(active) * self.rank
+        if len(opened) == 1 and None not in opened and n_products > _FEW_PRODUCTS:
             flags = self._switch(opened.pop(), dim, weights)
         self._rebuild(dim, weights, flags)
         for p in active:
