@@ -130,7 +130,7 @@ def flights() -> Iterator[Row]:
         error = np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
         result = f"{seconds:.2f} s, MSE {error:.4f}, {peak:.1f} GiB"
         yield f"flights3m, rank 100, 8 epochs, {dtype}", result, "10 s, MSE 0.80"
-    (predict, seconds, _) = timed(lambda: best_of_a_minute(X, y))
+    predict, seconds, _ = timed(lambda: best_of_a_minute(X, y))
     error = np.mean((predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
     yield "flights3m, 3 × rank 100, 23 epochs, float32", f"{seconds:.1f} s, MSE {error:.4f}", "60 s"
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import RidgeCV
 
 from polyadic import FeatureLearningRegressor, als, cpd, moves
 from polyadic.candidates import Candidate, Space, default_maps
-from polyadic.compute import Compute
+from polyadic.compute import Compute, Pace
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.scaling import InputScaling
 from polyadic.selection import Search
@@ -328,8 +328,10 @@ def test_verbose_says_where_the_time_went(capsys):
     assert sum("member 2/2" in line for line in lines) >= 3
 
 
-def test_rows_of_screening_and_of_judging_are_bounded():
-    few = search(replace(SPACE, few_rows=4_000, held_rows=30), n=50_000)
-    many = search(replace(SPACE, few_rows=8_000, held_rows=10_000), n=50_000)
+def test_rows_of_screening_and_of_judging_are_bounded(monkeypatch):
+    monkeypatch.setattr(Compute, "pace", Pace(few_rows=4_000, held_rows=30))
+    few = search(SPACE, n=50_000)
+    monkeypatch.setattr(Compute, "pace", Pace(few_rows=8_000, held_rows=10_000))
+    many = search(SPACE, n=50_000)
     assert (len(few._few), len(few._held)) == (4_000, 30)
     assert (len(many._few), len(many._held)) == (5_000, 10_000)

@@ -54,8 +54,7 @@ class Space:
     """What is searched: the values each choice may take; a choice of one value is fixed.
 
     `max_rank` bounds the growth of the rank, and `work` the arithmetic of the moves after
-    screening, in units of about one floating-point operation; `few_rows` and `held_rows` bound
-    the rows of screening and those that choices are judged by.
+    screening, in units of about one floating-point operation.
     """
 
     n_basis: tuple[tuple[int, ...], ...]
@@ -66,8 +65,6 @@ class Space:
     n_candidates: int = 32
     max_rank: int = 32
     work: float = np.inf
-    few_rows: int = 16_000
-    held_rows: int = 20_000
 
     def draw(self, rng: np.random.RandomState) -> list[Candidate]:
         """Return candidates drawn without replacement."""

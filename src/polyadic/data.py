@@ -110,6 +110,15 @@ def part_of(rows: Rows, part: Part | None) -> Rows:
     return rows.take(part.mask(rows.X, rows.y))
 
 
+def require_two_dimensions(X: Any) -> None:
+    """Raise unless inputs are a table."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"`X` must have two dimensions, rows and inputs, got {X.ndim}. Reshape one input with "
+            "X[:, None]."
+        )
+
+
 def joined(parts: Sequence[Rows]) -> Rows:
     """Put rows one after the other."""
     weights = [part.weight for part in parts if part.weight is not None]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from polyadic.compute import Compute, Pace
 from polyadic.cpd import Cores
@@ -20,9 +19,10 @@ from polyadic.engines import Rows
 from polyadic.features import TensorLayout
 from polyadic.samples import Samples
 from polyadic.samples.plan import Budget
-from polyadic.samples.workers import Workers
+from polyadic.samples.workers import Workers, thread_pools
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from polyadic.data import View
@@ -54,26 +54,23 @@ class DeviceCompute(Compute):
         rows = None if isinstance(chunk_size, str) else chunk_size
         return cls(TorchEngine(device, dtype), rows, Workers(), Budget(memory_limit))
 
-    def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
-        """Return the samples of one target's rows."""
-        return self._samples(rows, layout)
-
-    def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
-        """Return the samples of each target; the device scales its rows itself."""
-        from polyadic.samples.tensor_view import seen
-
-        return [
-            self._samples(rows, layout, partial(seen, view=view, target=target))
-            for target in range(rows.y.shape[1])
-        ]
-
-    def _samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
+    def samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
+        """Return the samples of one target's rows; `see` scales those that are not yet."""
         from polyadic.engines.torch import TorchEngine
         from polyadic.samples.device import DeviceSamples
 
         assert isinstance(self.engine, TorchEngine)
         limit = self.budget.limit
         return DeviceSamples(self.engine, rows, layout, self.chunk_size, limit, see)
+
+    def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
+        """Return the samples of each target; the device scales its rows itself."""
+        from polyadic.samples.tensor_view import seen
+
+        return [
+            self.samples(rows, layout, partial(seen, view=view, target=target))
+            for target in range(rows.y.shape[1])
+        ]
 
     def predict(
         self, X: NDArray[Any], cores: Cores, weights: NDArray[np.float64], layout: TensorLayout
@@ -116,18 +113,12 @@ def few_blas_threads() -> Iterator[None]:
     With the 16 threads of a 16-core machine a system of 800 unknowns took 50 ms, with 4
     threads 10 ms: longer than the GPU takes for its part.
     """
-    pools = _libraries().select(user_api="blas")
+    pools = thread_pools().select(user_api="blas")
     if max((pool["num_threads"] for pool in pools.info()), default=0) <= _SOLVING_THREADS:
         yield
         return
     with pools.limit(limits=_SOLVING_THREADS):
         yield
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Return the libraries with threads of their own; finding them takes as long as a small fit."""
-    return ThreadpoolController()
 
 
 def check_device(device: str, engine: str = "auto") -> None:
@@ -158,13 +149,21 @@ def check_device(device: str, engine: str = "auto") -> None:
             "PyTorch (pytorch.org says which), or pass device=None to compute on the CPU."
         )
     try:
-        torch.ones(1, dtype=torch.float64, device=kind).item()
+        _hold_a_number(kind)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise ValueError(
             f"`device={device!r}` must hold numbers in double precision with this PyTorch, "
             f"{torch.__version__}, but: {error}. Pass device='cuda' on a machine with an NVIDIA "
             "GPU, or device=None to compute on the CPU."
         ) from error
+
+
+@cache
+def _hold_a_number(device: torch.device) -> None:
+    """Try a device; what was found to work is not tried again for every fit."""
+    import torch
+
+    torch.ones(1, dtype=torch.float64, device=device).item()
 
 
 def is_tensor(array: Any) -> bool:

@@ -11,6 +11,7 @@ be rebuilt by `start`; `restart` does so in memory that is there already.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,8 +40,12 @@ class Rows:
 
     def take(self, index: Any) -> Rows:
         """Return the rows of a slice, a mask or an index array."""
-        weight = None if self.weight is None else self.weight[index]
-        return Rows(self.X[index], self.y[index], weight)
+        return self.map(lambda array: array[index])
+
+    def map(self, change: Callable[[Any], Any]) -> Rows:
+        """Return the rows with each of their arrays changed."""
+        weight = None if self.weight is None else change(self.weight)
+        return Rows(change(self.X), change(self.y), weight)
 
 
 class Engine(Protocol):

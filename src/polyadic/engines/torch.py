@@ -92,12 +92,7 @@ class TorchEngine:
 
     def upload(self, rows: Rows) -> Rows:
         """Return the rows as tensors on the device; those that are there stay as they are."""
-
-        def upload(array: Any) -> Any:
-            return as_tensor(array).to(self.device, non_blocking=True)
-
-        weight = None if rows.weight is None else upload(rows.weight)
-        return Rows(upload(rows.X), upload(rows.y), weight)
+        return rows.map(lambda array: as_tensor(array).to(self.device, non_blocking=True))
 
     def holds(self, array: Any) -> bool:
         """Whether an array is a tensor on the engine's device."""

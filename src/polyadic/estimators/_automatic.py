@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polyadic import ensemble, trend
 from polyadic.candidates import BLENDS, Space
 from polyadic.checkpoint import Checkpoint, Journal, KeptFit
-from polyadic.compute import Compute, Pace
+from polyadic.compute import Compute
 from polyadic.data import ArrayData, Data
 from polyadic.ensemble import Member
 from polyadic.estimators._data import input_names, sizes_of
@@ -58,7 +58,7 @@ def fit_automatically(
     table = _table(estimator, rows)
     if isinstance(data, StreamedData):  # `memory_limit` is about the whole process then
         compute.budget.reserve(room.resident() + _BESIDE_STATE)
-    space = _space(estimator, rows, data.total, len(seeds), compute.pace)
+    space = _space(estimator, rows, data.total, len(seeds), compute.pace.work)
     stop = threading.Event()
 
     def check() -> None:
@@ -133,7 +133,9 @@ def _table(estimator: Any, data: ArrayData) -> Table:
     return Table(scaled, scalings, standard, data.weight, (data.X, data.y))
 
 
-def _space(estimator: Any, data: ArrayData, total: float, n_members: int, pace: Pace) -> Space:
+def _space(
+    estimator: Any, data: ArrayData, total: float, n_members: int, most_work: float
+) -> Space:
     """Return what the search may choose from, given what the user fixed."""
     n_rows, n_inputs = data.X.shape
     n_basis: tuple[tuple[int, ...], ...] = tuple((size,) * n_inputs for size in (2, 4, 16))
@@ -145,7 +147,7 @@ def _space(estimator: Any, data: ArrayData, total: float, n_members: int, pace: 
         alphas = (estimator.alpha / total,)
     if not isinstance(estimator.rank, str):
         ranks = (estimator.rank,)
-    work = float(np.clip(_WORK_PER_ROW * n_rows, _LEAST_WORK, pace.work))
+    work = float(np.clip(_WORK_PER_ROW * n_rows, _LEAST_WORK, most_work))
     return Space(
         n_basis,
         ranks,
@@ -154,8 +156,6 @@ def _space(estimator: Any, data: ArrayData, total: float, n_members: int, pace: 
         n_candidates=_n_candidates(n_inputs, estimator.effort),
         max_rank=int(np.clip(2 ** int(np.log2(max(n_rows / 40, 1))), 32, 256)),
         work=work * estimator.effort / n_members,
-        few_rows=pace.few_rows,
-        held_rows=pace.held_rows,
     )
 
 

@@ -237,7 +237,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         from polyadic.samples.tensors import checked_inputs
 
         with self._compute() as compute:
-            X = checked_inputs(X, self.n_features_in_)
+            X = checked_inputs(X)
+            check_names(self, None, X.shape[1])
             standard = predict_tensor(self.members_, compute, X)
             mean, scale = like(self.target_scaling_.mean, X), like(self.target_scaling_.scale, X)
             y = standard * scale + mean

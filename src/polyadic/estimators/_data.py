@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.compute import on_device
-from polyadic.data import ArrayData, Data
+from polyadic.data import ArrayData, Data, require_two_dimensions
 from polyadic.device import check_device, is_tensor, to_host
 from polyadic.engines import Rows
 from polyadic.features import FeatureMap, TensorLayout
@@ -31,11 +31,7 @@ def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     if is_dask(X):
         from polyadic.samples.dask import dask_data
 
-        if X.ndim != 2:
-            raise ValueError(
-                f"`X` must have two dimensions, rows and inputs, got {X.ndim}. Reshape one input "
-                "with X[:, None]."
-            )
+        require_two_dimensions(X)
         names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         _set_names(estimator, names, X.shape[1])
         return dask_data(X, y, sample_weight, input_names(estimator), estimator.scale_inputs)
@@ -118,7 +114,7 @@ def check_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> N
     if n_inputs != estimator.n_features_in_:
         raise ValueError(
             f"`X` must have the {estimator.n_features_in_} inputs of the fit, got {n_inputs}. "
-            "Name the columns to read with open_rows(…, columns=…)."
+            "Pass those columns; open_rows(…, columns=…) names the ones to read from files."
         )
     if names is not None and expected is not None and list(names) != list(expected):
         raise ValueError(

@@ -148,24 +148,18 @@ class DeviceSamples:
 
     def _resident(self, rows: Rows) -> Rows:
         """Bring a chunk to the device in the engine's precision; what is there is not copied."""
-        rows = self._seen(self._engine.upload(rows))
-        dtype = self._engine.dtype
-        weight = None if rows.weight is None else torch.as_tensor(rows.weight).to(dtype)
-        X, y = torch.as_tensor(rows.X), torch.as_tensor(rows.y)
-        return Rows(X.to(dtype), y.to(dtype), weight)  # type: ignore[arg-type]
+        engine = self._engine
+        return self._seen(engine.upload(rows)).map(lambda array: array.to(engine.dtype))
 
     def _pinned(self, rows: Rows) -> Rows:
         """Copy a chunk to host memory that the device can read by itself."""
-        rows = self._seen(rows)
         engine = self._engine
 
-        def pin(array: Any) -> Any:
-            if array is None:
-                return None
+        def pin(array: Any) -> Tensor:
             tensor = as_tensor(array).to("cpu", engine.dtype).contiguous()
             return tensor.pin_memory() if engine.device.type == "cuda" else tensor
 
-        return Rows(pin(rows.X), pin(rows.y), pin(rows.weight))
+        return self._seen(rows).map(pin)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 from torch import Tensor
 
 from polyadic.compute import Compute
-from polyadic.data import ArrayData, Statistics, View, view_of
+from polyadic.data import ArrayData, Statistics, View, require_two_dimensions, view_of
 from polyadic.engines import Rows
 from polyadic.engines.torch import as_tensor
 from polyadic.features import TensorLayout
@@ -34,7 +34,7 @@ class TensorData:
     rows: Rows
     view: View
     single_target: bool
-    n_dropped: int = 0
+    n_dropped = 0
 
     @classmethod
     def of(
@@ -47,11 +47,8 @@ class TensorData:
         device: str | None = None,
     ) -> TensorData:
         """Learn the scalings of some rows, which may be arrays too, piece by piece on `device`."""
-        arrays: list[Any] = [
-            None if array is None else as_tensor(array) for array in (rows.X, rows.y, rows.weight)
-        ]
-        rows = Rows(*arrays)
-        if arrays[0].numel() < _PIECE // 32:
+        rows = rows.map(as_tensor)
+        if _tensor(rows.X).numel() < _PIECE // 32:
             device = None  # few numbers are looked at sooner than they are brought elsewhere
         statistics = reduce(add, (_statistics(piece, device) for piece in _pieces(rows)))
         return cls(rows, view_of(statistics, names, scale_inputs), single_target)
@@ -101,11 +98,8 @@ class TensorData:
         """Return rows in host memory, `most` or as many as a search on a device can do with."""
         n_inputs = int(self.rows.X.shape[1])
         rows = self._part(some(self.n_rows, max(most, _SEARCHED // n_inputs), seed))
-        X, y = (_tensor(array).to("cpu", torch.float64).numpy() for array in (rows.X, rows.y))
-        weight = None
-        if rows.weight is not None:
-            weight = _tensor(rows.weight).to("cpu", torch.float64).numpy()
-        return ArrayData(X, y, weight, self.view, self.single_target)
+        rows = rows.map(lambda array: array.to("cpu", torch.float64).numpy())
+        return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target)
 
     def _part(self, part: Part | None) -> Rows:
         if part is None:
@@ -116,23 +110,14 @@ class TensorData:
         """Hold nothing outside this process."""
 
 
-def checked_inputs(X: Any, n_inputs: int | None = None) -> Tensor:
+def checked_inputs(X: Any) -> Tensor:
     """Return a tensor of inputs; raise unless it has two dimensions and finite numbers."""
     if X.layout != torch.strided:
         raise ValueError(f"`X` must be a dense tensor, got {X.layout}. Pass X.to_dense().")
-    if X.ndim != 2:
-        raise ValueError(
-            f"`X` must have two dimensions, rows and inputs, got {X.ndim}. Reshape one input with "
-            "X[:, None]."
-        )
+    require_two_dimensions(X)
     if not len(X) or not X.shape[1]:
         raise ValueError(
             f"`X` must have at least one row and one input, got the shape {tuple(X.shape)}."
-        )
-    if n_inputs is not None and X.shape[1] != n_inputs:
-        raise ValueError(
-            f"`X` must have the {n_inputs} inputs of the fit, got {X.shape[1]}. Pass the columns "
-            "of the fit, in its order."
         )
     return _finite(_real(X, "X"), "X")
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Protocol, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -21,6 +22,12 @@ class _Addable(Protocol):
 
 
 A = TypeVar("A", bound=_Addable)
+
+
+@cache
+def thread_pools() -> ThreadpoolController:
+    """Return the libraries with threads of their own; finding them takes as long as a small fit."""
+    return ThreadpoolController()
 
 
 class _SingleThreadedBlas:
@@ -37,16 +44,13 @@ class _SingleThreadedBlas:
         """Forget all fits, those of a parent process that this one was forked from."""
         self._lock = threading.Lock()
         self._count = 0
-        self._controller: Any = None
         self._limit: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             self._count += 1
             if self._count == 1:
-                # Finding the libraries takes a millisecond, as long as a small fit: once.
-                self._controller = self._controller or ThreadpoolController()
-                self._limit = self._controller.limit(limits=1, user_api="blas")
+                self._limit = thread_pools().limit(limits=1, user_api="blas")
                 self._limit.__enter__()
 
     def __exit__(self, *exception: object) -> None:

@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.data import require_two_dimensions
 from polyadic.engines import Rows
 from polyadic.samples.dask._chunk import Chunk
 
@@ -34,8 +35,7 @@ def partitions(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any
 
 def with_whole_rows(X: Any) -> Any:
     """Return inputs with whole rows in every partition; raise where they are no numbers."""
-    if X.ndim != 2:
-        raise ValueError(f"`X` must have two dimensions, rows and inputs, got {X.ndim}.")
+    require_two_dimensions(X)
     _check_numeric(X, "X")
     return _whole(X)
 
