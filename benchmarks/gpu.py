@@ -130,28 +130,38 @@ def flights() -> Iterator[Row]:
         error = np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
         result = f"{seconds:.2f} s, MSE {error:.4f}, {peak:.1f} GiB"
         yield f"flights3m, rank 100, 8 epochs, {dtype}", result, "10 s, MSE 0.80"
+    best_of_a_minute(X[:100_000], y[:100_000], epochs=1)
     predict, seconds, _ = timed(lambda: best_of_a_minute(X, y))
     error = np.mean((predict(X_test) - y_test) ** 2) / np.var(y, ddof=1)
-    yield "flights3m, 3 × rank 100, 23 epochs, float32", f"{seconds:.1f} s, MSE {error:.4f}", "60 s"
+    yield "flights3m, 4 × rank 128, 12 epochs, float32", f"{seconds:.1f} s, MSE {error:.4f}", "60 s"
 
 
-def best_of_a_minute(X: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return what predicts: the mean of three fits to inputs that are half-way to their ranks.
+def best_of_a_minute(
+    X: np.ndarray, y: np.ndarray, epochs: int = 12
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return what predicts: the sum of four fits, each to what those before it left over.
 
     Airports are crowded in some places, and so are departures: straight inputs waste basis
-    functions on the empty ones.
+    functions on the empty ones.  So they are bent towards their ranks, each time by another
+    share.  What is left over is ever more noise, hence the growing regularisation.
     """
     names = [str(column) for column in range(X.shape[1])]
-    scaling = InputScaling.fit(X, names, blend=0.5, max_knots=512)
+    rows, left = (torch.as_tensor(array, device="cuda") for array in (X, y))
+    stages = []
+    for blend, alpha in ((0.5, 60.0), (0.65, 100.0), (0.35, 150.0), (0.5, 200.0)):
+        scaling = InputScaling.fit(X, names, blend=blend, max_knots=512)
+        stage = KernelMachineRegressor(
+            DampedFourierFeatures(2.0, 0.9), n_basis=32, rank=128, alpha=alpha, max_iter=epochs,
+            tol=0, device="cuda", dtype="float32", random_state=len(stages),
+        ).fit(scaled(rows, scaling), left)  # fmt: skip
+        stages.append((scaling, stage))
+        left = left - stage.predict(scaled(rows, scaling))
 
-    def bent(X: np.ndarray) -> torch.Tensor:
-        return scaled(torch.as_tensor(X, device="cuda"), scaling)
+    def predict(X: np.ndarray) -> np.ndarray:
+        rows = torch.as_tensor(X, device="cuda")
+        return sum(stage.predict(scaled(rows, scaling)).cpu().numpy() for scaling, stage in stages)
 
-    model = FeatureLearningRegressor(
-        [DampedFourierFeatures(2.0, 0.9)], n_basis=32, rank=100, alpha=30.0, max_iter=23, tol=0,
-        n_estimators=3, early_stopping=False, device="cuda", dtype="float32", random_state=0,
-    ).fit(bent(X), y)  # fmt: skip
-    return lambda X: model.predict(bent(X)).cpu().numpy()
+    return predict
 
 
 def billion(n_rows: int = 10**9) -> Iterator[Row]:
