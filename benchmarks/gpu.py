@@ -150,12 +150,13 @@ def best_of_a_minute(
     stages = []
     for blend, alpha in ((0.5, 60.0), (0.65, 100.0), (0.35, 150.0), (0.5, 200.0)):
         scaling = InputScaling.fit(X, names, blend=blend, max_knots=512)
+        bent = scaled(rows, scaling)
         stage = KernelMachineRegressor(
             DampedFourierFeatures(2.0, 0.9), n_basis=32, rank=128, alpha=alpha, max_iter=epochs,
             tol=0, device="cuda", dtype="float32", random_state=len(stages),
-        ).fit(scaled(rows, scaling), left)  # fmt: skip
+        ).fit(bent, left)  # fmt: skip
         stages.append((scaling, stage))
-        left = left - stage.predict(scaled(rows, scaling))
+        left = left - stage.predict(bent)
 
     def predict(X: np.ndarray) -> np.ndarray:
         rows = torch.as_tensor(X, device="cuda")
