@@ -23,12 +23,12 @@ from dask.distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from benchmarks.common import timed
-from polyadic import als, cpd
 from polyadic.compute import Compute
-from polyadic.data import ArrayData
 from polyadic.features import FourierFeatures, TensorLayout
-from polyadic.samples import Samples
-from polyadic.samples.dask import dask_data
+from polyadic.model import als, cpd
+from polyadic.model.als import Samples
+from polyadic.sources.dask import dask_data
+from polyadic.sources.data import ArrayData
 
 N_INPUTS, RANK, PERIODS = 8, 20, (2.0, 10.0, 128.0, 25.0, 64.0, 600.0)
 

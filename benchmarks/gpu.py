@@ -20,13 +20,14 @@ import torch
 from sklearn.model_selection import train_test_split
 
 import polyadic
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor, als, cpd
-from polyadic.engines import Rows
-from polyadic.engines.torch import TorchEngine
+from polyadic import FeatureLearningRegressor, KernelMachineRegressor
+from polyadic.engines.torch.engine import TorchEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
+from polyadic.model import als, cpd
+from polyadic.rows.rows import Rows
+from polyadic.rows.scaling import InputScaling
 from polyadic.samples.device import DeviceSamples
-from polyadic.samples.tensor_view import scaled
-from polyadic.scaling import InputScaling
+from polyadic.sources.tensor_view import scaled
 
 AIRLINE_ROWS = 3_950_000
 PAIRS = [(1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8)]

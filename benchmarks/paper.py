@@ -14,12 +14,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import plain
 from benchmarks.common import SETS, Split, split, timed
-from polyadic import als, cpd
 from polyadic.compute import Compute
-from polyadic.engines import Rows
 from polyadic.experiments.paper import SETTINGS, paper_regressor
 from polyadic.features import FourierFeatures, TensorLayout
-from polyadic.mixing import initial_weights
+from polyadic.model import als, cpd
+from polyadic.model.mixing import initial_weights
+from polyadic.rows.rows import Rows
 
 ALPHA, BETA, EPOCHS = 0.01, 0.1, 10
 

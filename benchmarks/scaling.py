@@ -10,10 +10,10 @@ import numpy as np
 
 from benchmarks.common import median_time
 from benchmarks.machine import blas_rate
-from polyadic import als, cpd
-from polyadic.engines import Rows
-from polyadic.engines.compiled import CompiledEngine
+from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.features import FourierFeatures, TensorLayout
+from polyadic.model import als, cpd
+from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.workers import Workers
 
@@ -87,7 +87,7 @@ def _parts(samples: Any, layout: TensorLayout, shape: Shape) -> dict[str, float]
     A chunk goes through one block of columns after the other, and assembly is what the
     Gram leaves of the time.
     """
-    from polyadic.engines._gram import COLUMNS, sums
+    from polyadic.engines.compiled.gram import COLUMNS, sums
 
     dtype, maps = np.dtype(shape.dtype), np.arange(shape.P)
     weights = np.ones(shape.P, dtype=dtype)

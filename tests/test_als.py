@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyadic import als, cpd, mixing
-from polyadic.engines import Rows
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import (
     DampedFourierFeatures,
@@ -19,6 +17,8 @@ from polyadic.features import (
     PurePowerFeatures,
     TensorLayout,
 )
+from polyadic.model import als, cpd, mixing
+from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from tests import oracle
 

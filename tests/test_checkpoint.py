@@ -10,15 +10,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 import polyadic
-from polyadic import (
-    FeatureLearningRegressor,
-    KernelMachineRegressor,
-    KernelMachineRegressorCV,
-    als,
-    checkpoint,
-)
-from polyadic.checkpoint import CheckpointError
+from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import DampedFourierFeatures, GeometricFeatures
+from polyadic.model import als
+from polyadic.storage import checkpoint
+from polyadic.storage.checkpoint import CheckpointError
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
 

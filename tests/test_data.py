@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import r2_score
 
 from polyadic import FeatureLearningRegressor
-from polyadic.data import Statistics
 from polyadic.features import DampedFourierFeatures
-from polyadic.holdout import Part, row_hash, split
-from polyadic.scaling import Moments, TargetScaling
-from polyadic.scores import Residuals
+from polyadic.rows.holdout import Part, row_hash, split
+from polyadic.rows.scaling import Moments, TargetScaling
+from polyadic.rows.scores import Residuals
+from polyadic.rows.statistics import Statistics
 
 
 def rows(n_rows, seed=0, scale=1.0):
@@ -150,7 +150,7 @@ class TestSubsample:
         assert model.n_iter_ == 8
 
     def test_early_epochs_see_few_rows_and_the_last_half_sees_all(self, monkeypatch):
-        from polyadic import als
+        from polyadic.model import als
 
         seen = []
         sweep = als.sweep

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyadic import cpd
-from polyadic.engines import Rows
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import (
     DampedFourierFeatures,
@@ -19,7 +17,9 @@ from polyadic.features import (
     PurePowerFeatures,
     TensorLayout,
 )
-from polyadic.normal import solve_core
+from polyadic.model import cpd
+from polyadic.model.normal import solve_core
+from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from tests.oracle import Bits, Cosines, core_jacobian, dense_features, dense_weight
 

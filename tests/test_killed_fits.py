@@ -30,7 +30,7 @@ def run(code, *arguments, **options):
 KILLED = """
 import json, os, sys, time
 import numpy as np
-from polyadic import checkpoint
+from polyadic.storage import checkpoint
 from tests.test_checkpoint import KINDS, problem
 
 checkpoint._SHARE_OF_TIME = float("inf")  # write at every opportunity
@@ -116,7 +116,7 @@ def test_ctrl_c_leaves_a_fitted_estimator_and_a_checkpoint(tmp_path):
 FULL_DISK = """
 import json, resource, signal, sys
 from pathlib import Path
-from polyadic import checkpoint
+from polyadic.storage import checkpoint
 from tests.test_checkpoint import KINDS, problem
 
 checkpoint._SHARE_OF_TIME = float("inf")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.linalg import lstsq
 from scipy.optimize import lsq_linear, minimize, minimize_scalar, nnls
 
-from polyadic import mixing
-from polyadic.mixing import solve_mixing
-from polyadic.normal import NormalEquations
+from polyadic.model import mixing
+from polyadic.model.mixing import solve_mixing
+from polyadic.model.normal import NormalEquations
 
 FORMS = [
     ("simplex", False),

@@ -18,7 +18,6 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import polyadic
-from polyadic import model_file
 from polyadic.features import (
     DampedFourierFeatures,
     FeatureMap,
@@ -26,7 +25,8 @@ from polyadic.features import (
     GaussianFeatures,
     PurePowerFeatures,
 )
-from polyadic.model_file import ModelFileError
+from polyadic.storage import model_file
+from polyadic.storage.model_file import ModelFileError
 
 X, Y = make_friedman1(50, n_features=5, noise=0.5, random_state=0)
 SMALL = {"rank": 2, "n_basis": 4, "max_iter": 3, "random_state": 0}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyadic.normal import NormalEquations, guarded_solve, solve_core, solve_core_guarded
+from polyadic.model.normal import NormalEquations, guarded_solve, solve_core, solve_core_guarded
 
 seeds = st.integers(0, 10**6)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from polyadic.scaling import InputScaling, TargetScaling
+from polyadic.rows.scaling import InputScaling, TargetScaling
 
 NAMES = ("column 0", "column 1")
 

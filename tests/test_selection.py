@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
 
-from polyadic import FeatureLearningRegressor, als, cpd, moves
-from polyadic.candidates import Candidate, Space, default_maps
+from polyadic import FeatureLearningRegressor
 from polyadic.compute import Compute, Pace
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
-from polyadic.scaling import InputScaling
-from polyadic.selection import Search
-from polyadic.trials import Table, Trial
+from polyadic.model import als, cpd
+from polyadic.rows.scaling import InputScaling
+from polyadic.search import moves
+from polyadic.search.candidates import Candidate, Space, default_maps
+from polyadic.search.search import Search
+from polyadic.search.trials import Table, Trial
 from tests.oracle import dense_features, dense_weight
 
 MAP = DampedFourierFeatures(2.0, 0.7)

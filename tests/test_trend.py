@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from polyadic import trend
 from polyadic.compute import Compute
+from polyadic.model import trend
 
 
 def problem(n=60, n_inputs=5, noise=0.5, seed=0):

@@ -5,8 +5,8 @@ from polyadic.estimators import (
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
-from polyadic.model_file import load, save
-from polyadic.samples.stream import open_rows
+from polyadic.sources.files.row_source import open_rows
+from polyadic.storage.model_file import load, save
 
 __version__ = "0.1.0"
 

@@ -15,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
-from polyadic.cpd import Cores
-from polyadic.engines import Engine, Rows
+from polyadic.engines import Engine
 from polyadic.features import TensorLayout
-from polyadic.samples import Samples
+from polyadic.model.als import Samples
+from polyadic.model.cpd import Cores
+from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples, predict
-from polyadic.samples.plan import Budget
+from polyadic.samples.placement import Budget
 from polyadic.samples.workers import Workers
 
 if TYPE_CHECKING:
-    from polyadic.data import View
+    from polyadic.rows.view import View
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -132,6 +133,6 @@ def _engine(name: str, dtype: str, objective: str) -> Engine:
         from polyadic.engines.reference import ReferenceEngine
 
         return ReferenceEngine(dtype)
-    from polyadic.engines.compiled import CompiledEngine
+    from polyadic.engines.compiled.engine import CompiledEngine
 
     return CompiledEngine(dtype, hermitian=objective == "complex")

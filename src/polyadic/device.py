@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute, Pace
-from polyadic.cpd import Cores
-from polyadic.engines import Rows
 from polyadic.features import TensorLayout
-from polyadic.samples import Samples
-from polyadic.samples.plan import Budget
+from polyadic.model.als import Samples
+from polyadic.model.cpd import Cores
+from polyadic.rows.rows import Rows
+from polyadic.samples.placement import Budget
 from polyadic.samples.workers import Workers, thread_pools
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from polyadic.data import View
-    from polyadic.ensemble import Member
+    from polyadic.members import Member
+    from polyadic.rows.view import View
 
 _PREDICTED_ROWS = 2**20  # rows that are predicted at a time
 _SOLVING_THREADS = 4
@@ -49,14 +49,14 @@ class DeviceCompute(Compute):
     ) -> DeviceCompute:
         """Check that the device is there, and make an engine for it."""
         check_device(device, engine)
-        from polyadic.engines.torch import TorchEngine
+        from polyadic.engines.torch.engine import TorchEngine
 
         rows = None if isinstance(chunk_size, str) else chunk_size
         return cls(TorchEngine(device, dtype), rows, Workers(), Budget(memory_limit))
 
     def samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
         """Return the samples of one target's rows; `see` scales those that are not yet."""
-        from polyadic.engines.torch import TorchEngine
+        from polyadic.engines.torch.engine import TorchEngine
         from polyadic.samples.device import DeviceSamples
 
         assert isinstance(self.engine, TorchEngine)
@@ -65,7 +65,7 @@ class DeviceCompute(Compute):
 
     def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
         """Return the samples of each target; the device scales its rows itself."""
-        from polyadic.samples.tensor_view import seen
+        from polyadic.sources.tensor_view import seen
 
         return [
             self.samples(rows, layout, partial(seen, view=view, target=target))
@@ -86,8 +86,8 @@ def predict_tensor(members: Sequence[Member], compute: Compute, X: Tensor) -> Te
     """Return the standardised prediction for a tensor in its own units, a column a target."""
     import torch
 
-    from polyadic.engines.torch import TorchEngine
-    from polyadic.samples.tensor_view import scaled
+    from polyadic.engines.torch.engine import TorchEngine
+    from polyadic.sources.tensor_view import scaled
 
     engine, parts = compute.engine, []
     assert isinstance(engine, TorchEngine)

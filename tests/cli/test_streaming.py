@@ -67,7 +67,7 @@ def test_the_fit_on_all_rows_is_the_one_in_memory():
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 def test_predictions_are_written_as_they_come(name, monkeypatch):
-    monkeypatch.setattr("polyadic.samples.stream._MOST_ROWS", 1024)
+    monkeypatch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 1024)
     fit("t.parquet")
     said = run("predict", "model.polyadic", "t.csv", "--stream", "--out", name).stdout
     assert said == f"Wrote 3000 predictions to {name}.\n"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from polyadic.compute import Compute
-from polyadic.data import View
-from polyadic.samples.plan import Budget
-from polyadic.scaling import InputScaling, TargetScaling
+from polyadic.rows.scaling import InputScaling, TargetScaling
+from polyadic.rows.view import View
+from polyadic.samples.placement import Budget
 
 
 @cache
@@ -35,7 +35,7 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
     with client().as_current():
         import dask.array as da
 
-        from polyadic.samples.dask import dask_data
+        from polyadic.sources.dask import dask_data
 
         size = -(-len(rows) // 3)
         parts = [

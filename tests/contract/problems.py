@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polyadic import cpd
-from polyadic.engines import Rows
 from polyadic.features import (
     DampedFourierFeatures,
     FeatureMap,
@@ -17,6 +15,8 @@ from polyadic.features import (
     PurePowerFeatures,
     TensorLayout,
 )
+from polyadic.model import cpd
+from polyadic.rows.rows import Rows
 
 
 class Spiral(GeometricFeatures):

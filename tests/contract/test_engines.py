@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from polyadic.compute import Compute
-from polyadic.data import View
-from polyadic.engines.compiled import CompiledEngine
+from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
+from polyadic.rows.scaling import InputScaling, TargetScaling
+from polyadic.rows.view import View
 from polyadic.samples.disk import MemoryPlan
 from polyadic.samples.memory import MemorySamples, predict
-from polyadic.samples.plan import Budget
-from polyadic.samples.stream import open_rows
+from polyadic.samples.placement import Budget
 from polyadic.samples.workers import Workers
-from polyadic.scaling import InputScaling, TargetScaling
+from polyadic.sources.files.row_source import open_rows
 from tests.contract.clusters import on_a_cluster
 from tests.contract.problems import PROBLEMS
 
@@ -39,8 +39,8 @@ def on_disk(request, engine, problem, chunk_size, workers):
     source = open_rows(path, names[-2], names[:-2], names[-1] if weight else None)
     patch = request.getfixturevalue("monkeypatch")
     patch.setattr(MemoryPlan, "place", lambda *_, **__: "disk")
-    patch.setattr("polyadic.samples.stream._LEAST_ROWS", 100)
-    patch.setattr("polyadic.samples.stream._MOST_ROWS", 100)
+    patch.setattr("polyadic.sources.files.row_source._LEAST_ROWS", 100)
+    patch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 100)
     view = View(InputScaling.identity(n_inputs), TargetScaling(np.zeros(1), np.ones(1)))
     compute = Compute(engine, chunk_size, workers, Budget())
     (samples,) = source.data().samples(compute, problem.layout, view=view)

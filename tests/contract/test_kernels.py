@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polyadic.engines._gram import sums
+from polyadic.engines.compiled.gram import sums
 
 
 @pytest.mark.parametrize("rows", [2, 4, 5, 6, 7, 8, 9, 25, 40])

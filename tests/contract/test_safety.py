@@ -122,8 +122,8 @@ from polyadic import KernelMachineRegressor
 X = np.random.RandomState(0).uniform(size=(50, 2))
 model = KernelMachineRegressor(n_basis=4, rank=2, max_iter=3, n_jobs=1, random_state=0)
 predictions = model.fit(X, np.sin(5 * X[:, 0])).predict(X)
-from polyadic import _solve
-from polyadic.engines import _assembly, _kernels
+from polyadic.model import compiled_solve as _solve
+from polyadic.engines.compiled import assembly as _assembly, kernels as _kernels
 kernels = (_kernels.products, _assembly.core_sums, _solve.solve_real_part, _kernels.respond)
 counts = [[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]
 print(json.dumps([counts, predictions.tolist()]))
@@ -156,7 +156,7 @@ def test_a_fit_that_cannot_fit_says_what_it_needs():
     [("1.5GB", 1.5e9), ("200 MiB", 200 * 2**20), ("64kb", 64e3), ("17", 17.0), (12.5, 12.5)],
 )
 def test_sizes_in_words(text, expected):
-    from polyadic.samples.plan import parse_bytes
+    from polyadic.samples.placement import parse_bytes
 
     assert parse_bytes(text) == expected
 

@@ -15,19 +15,20 @@ from polyadic import (  # noqa: E402
     FeatureLearningRegressor,
     KernelMachineRegressor,
     KernelMachineRegressorCV,
-    cpd,
 )
-from polyadic.data import ArrayData, View  # noqa: E402
 from polyadic.device import DeviceCompute  # noqa: E402
-from polyadic.engines import Rows  # noqa: E402
 from polyadic.engines.reference import ReferenceEngine  # noqa: E402
-from polyadic.engines.torch import TorchEngine  # noqa: E402
+from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
 from polyadic.features import DampedFourierFeatures, TensorLayout  # noqa: E402
-from polyadic.holdout import Part, row_hash  # noqa: E402
+from polyadic.model import cpd  # noqa: E402
+from polyadic.rows.holdout import Part, row_hash  # noqa: E402
+from polyadic.rows.rows import Rows  # noqa: E402
+from polyadic.rows.scaling import InputScaling  # noqa: E402
+from polyadic.rows.view import View  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
-from polyadic.samples.tensor_view import scaled, seen  # noqa: E402
-from polyadic.samples.tensors import TensorData  # noqa: E402
-from polyadic.scaling import InputScaling  # noqa: E402
+from polyadic.sources.data import ArrayData  # noqa: E402
+from polyadic.sources.tensor_view import scaled, seen  # noqa: E402
+from polyadic.sources.tensors import TensorData  # noqa: E402
 from tests.contract.test_engines import assert_same  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu:0"
@@ -74,7 +75,7 @@ def test_a_view_of_tensors_is_that_of_arrays(table, rng):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_known_of_tensors_is_what_is_known_of_arrays(table, weighted, monkeypatch):
-    monkeypatch.setattr("polyadic.samples.tensors._PIECE", 500)
+    monkeypatch.setattr("polyadic.sources.tensors._PIECE", 500)
     X, y, weight = table if weighted else (*table[:2], None)
     y[3] = -0.0  # hashed like 0.0
     arrays = ArrayData.of(X, y, weight, NAMES)
@@ -257,7 +258,7 @@ def test_knots_may_be_a_subnormal_gap_apart():
 
 
 def test_a_search_on_a_device_sees_some_rows_and_its_last_epochs_all(rng, monkeypatch):
-    monkeypatch.setattr("polyadic.samples.tensors._SEARCHED", 0)
+    monkeypatch.setattr("polyadic.sources.tensors._SEARCHED", 0)
     monkeypatch.setattr("polyadic.estimators.feature_learning.SEARCH_ROWS", 150)
     X, y = smooth(rng, 400)
     weight = rng.randint(1, 3, len(X)).astype(float)

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyadic import FeatureLearningRegressor, als
+from polyadic import FeatureLearningRegressor
 from polyadic.device import few_blas_threads
-from polyadic.engines import Rows
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
+from polyadic.model import als
+from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from tests.contract.problems import PROBLEMS, Problem
 from tests.contract.test_engines import TOLERANCE, assert_same
 
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 
-from polyadic.engines.torch import TorchEngine, gram  # noqa: E402
+from polyadic.engines.torch.engine import TorchEngine, gram  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -124,7 +125,7 @@ def test_a_fit_is_that_of_the_reference(device):
 @pytest.mark.parametrize("height", [3, 64, 84, 128, 132, 404])
 @pytest.mark.parametrize("few", [0, 2**16])
 def test_gram_of_bands_is_symmetric_and_right(height, few, device, monkeypatch):
-    monkeypatch.setattr("polyadic.engines.torch._FEW_COLUMNS", few)
+    monkeypatch.setattr("polyadic.engines.torch.engine._FEW_COLUMNS", few)
     parts = torch.randn((3, height, 50), dtype=torch.float64, device=device)
     expected = torch.einsum("pik,pjk->ij", parts, parts)
     torch.testing.assert_close(gram(parts), expected)

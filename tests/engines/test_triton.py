@@ -17,8 +17,8 @@ minimum = "3.0" if DEVICE == "cuda" else "3.7"
 pytest.importorskip("triton", minversion=minimum, reason="the kernels need Triton")
 
 from polyadic.engines.reference import ReferenceEngine  # noqa: E402
-from polyadic.engines.torch import TorchEngine  # noqa: E402
-from polyadic.engines.triton_state import KernelState  # noqa: E402
+from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
+from polyadic.engines.torch.triton_state import KernelState  # noqa: E402
 from polyadic.features import DampedFourierFeatures  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
@@ -43,7 +43,7 @@ EVERYTHING = [(name, keep) for name in BY_NAME for keep in (True, False)]
 @pytest.mark.parametrize(("name", "keep"), EVERYTHING if DEVICE == "cuda" else INTERPRETED)
 def test_sums_are_those_of_the_reference(name, keep, monkeypatch):
     # The way of many rows, with products that exchange one input for another.
-    monkeypatch.setattr("polyadic.engines.triton_state._FEW_PRODUCTS", 0)
+    monkeypatch.setattr("polyadic.engines.torch.triton_state._FEW_PRODUCTS", 0)
     problem = BY_NAME[name]
     engine = TorchEngine(DEVICE, keep=keep, kernels=True)
     state = engine.start(problem.rows, problem.cores, problem.layout)
@@ -70,7 +70,7 @@ def test_of_few_rows_products_are_formed_anew(name, monkeypatch):
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_single_precision(keep, monkeypatch):
-    monkeypatch.setattr("polyadic.engines.triton_state._FEW_PRODUCTS", 0)
+    monkeypatch.setattr("polyadic.engines.torch.triton_state._FEW_PRODUCTS", 0)
     problem = BY_NAME["fourier, one map"]
     engine = TorchEngine(DEVICE, "float32", keep=keep, kernels=True)
     samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
@@ -88,7 +88,7 @@ def test_predictions():
 @needs_gpu
 @pytest.mark.parametrize(("memory", "place"), [(None, "state"), (6e7, "rows"), (3.6e7, "host")])
 def test_many_rows_in_large_tiles(memory, place, monkeypatch):
-    monkeypatch.setattr("polyadic.engines.triton_state._FEW_PRODUCTS", 0)
+    monkeypatch.setattr("polyadic.engines.torch.triton_state._FEW_PRODUCTS", 0)
     maps = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
     problem = Problem("many rows", maps, n_rows=300_000, weighted=True)
     engine = TorchEngine("cuda")

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import DampedFourierFeatures, FourierFeatures
-from polyadic.holdout import held_out, row_hash
+from polyadic.rows.holdout import held_out, row_hash
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7), FourierFeatures(3.0)]
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from polyadic.features import DampedFourierFeatures
-from polyadic.samples import disk, room, stream
+from polyadic.samples import disk, memory_usage
+from polyadic.sources.files import row_source
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(5.0, 0.6)]
 _PLACE = disk.MemoryPlan.place
@@ -39,8 +40,8 @@ def write(folder, X, y, weight, cuts=(700, 1900), row_group_size=333):
 
 def small_batches(monkeypatch, rows=400):
     """Have sources read in batches of so few rows that a test has several."""
-    monkeypatch.setattr(stream, "_LEAST_ROWS", rows)
-    monkeypatch.setattr(stream, "_MOST_ROWS", rows)
+    monkeypatch.setattr(row_source, "_LEAST_ROWS", rows)
+    monkeypatch.setattr(row_source, "_MOST_ROWS", rows)
 
 
 def kept_in(monkeypatch, place):
@@ -50,7 +51,7 @@ def kept_in(monkeypatch, place):
     def place_of(self, rows, limit, *, may_fail=True):
         bytes_a_row = {"state": self.state, "rows": self.rows, "disk": 0.0}[place]
         free = (self.scratch + bytes_a_row * rows) / disk._SHARE
-        monkeypatch.setattr(room, "available", lambda: free)
+        monkeypatch.setattr(memory_usage, "available", lambda: free)
         settled.append(_PLACE(self, rows, limit, may_fail=may_fail))
         return settled[-1]
 

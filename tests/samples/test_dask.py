@@ -19,8 +19,8 @@ from distributed.protocol.pickle import dumps  # noqa: E402
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor  # noqa: E402
 from polyadic.estimators import feature_learning  # noqa: E402
 from polyadic.features import PurePowerFeatures  # noqa: E402
-from polyadic.samples.dask import dask_data  # noqa: E402
-from polyadic.samples.dask._cluster import Cluster  # noqa: E402
+from polyadic.sources.dask import dask_data  # noqa: E402
+from polyadic.sources.dask.cluster import Cluster  # noqa: E402
 from tests.contract.clusters import client as in_process_client  # noqa: E402
 from tests.samples.partitions import (  # noqa: E402
     MAPS,

@@ -21,15 +21,16 @@ pytest.importorskip("distributed", reason="needs polyadic[dask]")
 import dask
 from dask.distributed import Client, LocalCluster
 
-from polyadic import cpd
 from polyadic.compute import Compute
-from polyadic.data import View
-from polyadic.engines.compiled import CompiledEngine
+from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.features import TensorLayout
-from polyadic.samples.dask import _chunk, dask_data
-from polyadic.samples.dask._chunk import Chunk, Rows, Setup, Stale, Step
-from polyadic.samples.dask._cluster import ClusterError, spread
-from polyadic.scaling import InputScaling, TargetScaling
+from polyadic.model import cpd
+from polyadic.rows.scaling import InputScaling, TargetScaling
+from polyadic.rows.view import View
+from polyadic.sources.dask import dask_data
+from polyadic.sources.dask import worker as _chunk
+from polyadic.sources.dask.cluster import ClusterError, spread
+from polyadic.sources.dask.worker import Chunk, Rows, Setup, Stale, Step
 from tests.contract.clusters import client as in_process_client
 from tests.samples.partitions import MAPS, assert_nothing_is_left, collections, model, problem
 

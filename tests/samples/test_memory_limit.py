@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from polyadic import FeatureLearningRegressor, cpd, open_rows
-from polyadic.engines import Rows
-from polyadic.engines.compiled import CompiledEngine
+from polyadic import FeatureLearningRegressor, open_rows
+from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.features import TensorLayout
-from polyadic.samples import disk, room
+from polyadic.model import cpd
+from polyadic.rows.rows import Rows
+from polyadic.samples import disk, memory_usage
 from polyadic.samples.memory import MemorySamples
-from polyadic.samples.plan import Budget
+from polyadic.samples.placement import Budget
 from tests.samples.rows import MAPS, table, write
 
 FIT = """
@@ -89,10 +90,10 @@ def test_a_limit_that_leaves_no_room_for_a_batch(tmp_path):
 
 
 def test_what_a_process_takes_is_seen():
-    before = room.resident()
+    before = memory_usage.resident()
     block = np.ones(20_000_000)
-    assert room.resident() - before > 0.9 * block.nbytes
-    assert room.available() > 0
+    assert memory_usage.resident() - before > 0.9 * block.nbytes
+    assert memory_usage.available() > 0
 
 
 def test_all_samples_of_a_fit_share_the_allowance(tmp_path, monkeypatch):
@@ -103,7 +104,7 @@ def test_all_samples_of_a_fit_share_the_allowance(tmp_path, monkeypatch):
 
     def seen(self, n_rows, limit, *, may_fail=True):
         free = (self.scratch + 0.9 * self.state * n_rows) / disk._SHARE
-        monkeypatch.setattr(room, "available", lambda: free)
+        monkeypatch.setattr(memory_usage, "available", lambda: free)
         plans.append((n_rows, settle(self, n_rows, limit, may_fail=may_fail)))
         return plans[-1][1]
 

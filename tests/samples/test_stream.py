@@ -12,7 +12,7 @@ import pytest
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
 from polyadic.features import FourierFeatures
-from polyadic.samples.stream import RowSource
+from polyadic.sources.files.row_source import RowSource
 from tests.samples.rows import MAPS, PLACES, kept_in, small_batches, table, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -258,7 +258,7 @@ def count_open_files():
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_an_error_in_a_step_ends_reader_and_fit(folder, monkeypatch, n_jobs):
     kept_in(monkeypatch, "disk")
-    from polyadic.engines.compiled import CompiledEngine
+    from polyadic.engines.compiled.engine import CompiledEngine
 
     calls = []
 

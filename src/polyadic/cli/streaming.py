@@ -21,10 +21,10 @@ from polyadic.cli.errors import Mistake
 from polyadic.cli.prepare import Preparation, target_name
 from polyadic.cli.tables import listed
 from polyadic.cli.training import MAX_KEPT, Fitted, notes_of
-from polyadic.samples.files import NUMBER
-from polyadic.samples.paths import format_of, found, open_file
-from polyadic.samples.stream import RowSource
-from polyadic.scores import Residuals
+from polyadic.rows.scores import Residuals
+from polyadic.sources.files.paths import format_of, found, open_file
+from polyadic.sources.files.row_files import NUMBER
+from polyadic.sources.files.row_source import RowSource
 
 STREAMED_BYTES = 2**30
 """Files above this size are read from disk, unless the user says otherwise."""

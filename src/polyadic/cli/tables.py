@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import Mistake
-from polyadic.files import replacing
+from polyadic.storage.atomic import replacing
 
 PREDICTIONS_HEADER = "prediction\n"
 _DELIMITERS = {";": "semicolon", "\t": "tab", "|": "vertical bar", ",": "comma"}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from polyadic.files import replacing
+from polyadic.storage.atomic import replacing
 
 UCI_URL = "https://archive.ics.uci.edu/static/public"
 _TIMEOUT = 30.0

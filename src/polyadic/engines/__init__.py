@@ -11,41 +11,15 @@ be rebuilt by `start`; `restart` does so in memory that is there already.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cpd import Cores
 from polyadic.features import TensorLayout
-from polyadic.normal import NormalEquations
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows; `weight` is None where every row counts once.
-
-    What an engine gets is scaled, and has one target.  Elsewhere rows may be in their own
-    units, with targets as columns.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-    weight: NDArray[Any] | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, index: Any) -> Rows:
-        """Return the rows of a slice, a mask or an index array."""
-        return self.map(lambda array: array[index])
-
-    def map(self, change: Callable[[Any], Any]) -> Rows:
-        """Return the rows with each of their arrays changed."""
-        weight = None if self.weight is None else change(self.weight)
-        return Rows(change(self.X), change(self.y), weight)
+from polyadic.model.cpd import Cores
+from polyadic.model.normal import NormalEquations
+from polyadic.rows.rows import Rows
 
 
 class Engine(Protocol):

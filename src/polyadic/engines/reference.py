@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cpd import Cores
-from polyadic.engines import Rows
 from polyadic.features import TensorLayout
-from polyadic.normal import NormalEquations
+from polyadic.model.cpd import Cores
+from polyadic.model.normal import NormalEquations
+from polyadic.rows.rows import Rows
 
 
 class _State:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic import ensemble, trend
-from polyadic.candidates import BLENDS, Space
-from polyadic.checkpoint import Checkpoint, Journal, KeptFit
 from polyadic.compute import Compute
-from polyadic.data import ArrayData, Data
-from polyadic.ensemble import Member
 from polyadic.estimators._data import input_names, sizes_of
 from polyadic.estimators._member import each_member
 from polyadic.estimators._progress import Progress
-from polyadic.samples import room
-from polyadic.samples.streamed import StreamedData
-from polyadic.scaling import InputScaling
-from polyadic.selection import Search
-from polyadic.trials import Choice, Table, Trial
+from polyadic.members import Member, map_shares
+from polyadic.model import trend
+from polyadic.rows.scaling import InputScaling
+from polyadic.samples import memory_usage
+from polyadic.search.candidates import BLENDS, Space
+from polyadic.search.search import Search
+from polyadic.search.trials import Choice, Table, Trial
+from polyadic.sources.data import ArrayData, Data
+from polyadic.sources.files.streamed import StreamedData
+from polyadic.storage.checkpoint import Checkpoint, Journal, KeptFit
 
 # Arithmetic of the moves of all members at effort 1: for each row, and at least.
 _WORK_PER_ROW, _LEAST_WORK = 2e8, 2e12
@@ -57,7 +57,7 @@ def fit_automatically(
     """
     table = _table(estimator, rows)
     if isinstance(data, StreamedData):  # `memory_limit` is about the whole process then
-        compute.budget.reserve(room.resident() + _BESIDE_STATE)
+        compute.budget.reserve(memory_usage.resident() + _BESIDE_STATE)
     space = _space(estimator, rows, data.total, len(seeds), compute.pace.work)
     stop = threading.Event()
 
@@ -114,7 +114,7 @@ def describe(
     estimator.rank_ = np.array([choice.candidate.rank for choice in choices])
     rows = [{"member": index, **row} for index, choice in enumerate(choices) for row in choice.log]
     estimator.selection_ = {name: [row[name] for row in rows] for name in rows[0]}
-    shares = ensemble.map_shares(members, compute, X[:: max(1, len(X) // _SHARE_ROWS)])
+    shares = map_shares(members, compute, X[:: max(1, len(X) // _SHARE_ROWS)])
     estimator.feature_maps_ = list(shares)
     estimator.feature_weights_ = np.array(list(shares.values()))
     estimator.loss_curve_ = choices[0].losses

@@ -21,12 +21,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polyadic import als, ensemble
-from polyadic.checkpoint import Checkpoint, KeptFit
+from polyadic import members
 from polyadic.compute import ENGINES, Compute, on_device
-from polyadic.data import Data
 from polyadic.device import is_tensor, like, predict_tensor, to_host
-from polyadic.ensemble import Member
 from polyadic.estimators._data import (
     check_names,
     is_dask,
@@ -43,8 +40,12 @@ from polyadic.estimators._member import (
 )
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap, TensorLayout
-from polyadic.samples.stream import Batch, RowSource
-from polyadic.scores import Residuals
+from polyadic.members import Member
+from polyadic.model import als
+from polyadic.rows.scores import Residuals
+from polyadic.sources.data import Data
+from polyadic.sources.files.row_source import Batch, RowSource
+from polyadic.storage.checkpoint import Checkpoint, KeptFit
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -217,7 +218,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if is_dask(X):
-            from polyadic.samples.dask import predict_lazily
+            from polyadic.sources.dask import predict_lazily
 
             check_names(self, list(X.columns) if hasattr(X, "columns") else None, X.shape[1])
             return predict_lazily(self, X)
@@ -234,7 +235,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     def _predict_tensor(self, X: Any) -> Any:
         """Return the predictions for a tensor, computed and returned on devices."""
-        from polyadic.samples.tensors import checked_inputs
+        from polyadic.sources.tensors import checked_inputs
 
         with self._compute() as compute:
             X = checked_inputs(X)
@@ -256,7 +257,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         self, compute: Compute, X: NDArray[np.float64], first_row: int = 0
     ) -> NDArray[np.float64]:
         """Return the predictions for checked rows, one column for each target."""
-        y = self.target_scaling_.undo(ensemble.predict(self.members_, compute, X))
+        y = self.target_scaling_.undo(members.predict(self.members_, compute, X))
         _require_finite(first_row + np.flatnonzero(~np.isfinite(y).all(axis=1)))
         return y
 
@@ -278,7 +279,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             1 for perfect predictions, 0 for those no better than the mean.
         """
         if is_dask(X):
-            from polyadic.samples.dask import score
+            from polyadic.sources.dask import score
 
             return float(score(self, X, y, sample_weight))
         if not isinstance(X, RowSource):

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.compute import on_device
-from polyadic.data import ArrayData, Data, require_two_dimensions
 from polyadic.device import check_device, is_tensor, to_host
-from polyadic.engines import Rows
 from polyadic.features import FeatureMap, TensorLayout
-from polyadic.samples.stream import RowSource
+from polyadic.rows.rows import Rows, require_two_dimensions
+from polyadic.sources.data import ArrayData, Data
+from polyadic.sources.files.row_source import RowSource
 
 
 def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
@@ -29,7 +29,7 @@ def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
         _set_names(estimator, X.names, len(X.names))
         return data
     if is_dask(X):
-        from polyadic.samples.dask import dask_data
+        from polyadic.sources.dask import dask_data
 
         require_two_dimensions(X)
         names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
@@ -80,7 +80,7 @@ def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
 
 def _tensor_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     """Validate rows that are tensors, where they are."""
-    from polyadic.samples.tensors import checked_rows
+    from polyadic.sources.tensors import checked_rows
 
     rows, single_target = checked_rows(X, y, sample_weight)
     _set_names(estimator, None, X.shape[1])
@@ -89,7 +89,7 @@ def _tensor_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
 
 def _on_torch(estimator: Any, rows: Rows, single_target: bool) -> Data:
     """Return checked rows as tensors, which a torch device scales by itself."""
-    from polyadic.samples.tensors import TensorData
+    from polyadic.sources.tensors import TensorData
 
     return TensorData.of(
         rows,

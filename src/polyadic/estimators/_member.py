@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from polyadic import als, cpd, mixing
-from polyadic.checkpoint import KeptFit
 from polyadic.compute import Compute
-from polyadic.data import ArrayData, Data
 from polyadic.features import TensorLayout
-from polyadic.holdout import Part, split
-from polyadic.model_values import Encoder
+from polyadic.model import als, cpd, mixing
+from polyadic.rows.holdout import Part, split
 from polyadic.samples.workers import Workers
+from polyadic.sources.data import ArrayData, Data
+from polyadic.storage.checkpoint import KeptFit
+from polyadic.storage.values import Encoder
 
 # Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
 _TWO_STARTS_ROWS = 100_000

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from polyadic.als import Fit
-from polyadic.ensemble import Member
 from polyadic.features import TensorLayout
-from polyadic.scaling import InputScaling
-from polyadic.trials import Choice, Trial
+from polyadic.members import Member
+from polyadic.model.als import Fit
+from polyadic.rows.scaling import InputScaling
+from polyadic.search.trials import Choice, Trial
 
 MembersSoFar = Callable[[], list[Member]]
 

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Self
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from polyadic.candidates import named_maps
-from polyadic.data import Data
 from polyadic.estimators._automatic import (
     SEARCH_ROWS,
     average,
@@ -24,8 +22,10 @@ from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._member import overflow_is_checked
 from polyadic.estimators._progress import Progress
 from polyadic.features import FeatureMap
-from polyadic.mixing import MIXINGS
-from polyadic.trials import Choice
+from polyadic.model.mixing import MIXINGS
+from polyadic.search.candidates import named_maps
+from polyadic.search.trials import Choice
+from polyadic.sources.data import Data
 
 _AUTO = StrOptions({"auto"})
 

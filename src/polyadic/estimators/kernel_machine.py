@@ -17,12 +17,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from polyadic.candidates import named_maps
 from polyadic.device import to_host
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._data import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
-from polyadic.samples.stream import RowSource
+from polyadic.search.candidates import named_maps
+from polyadic.sources.files.row_source import RowSource
 
 
 class KernelMachineRegressor(CPDRegressor):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyadic.files import replacing
+from polyadic.storage.atomic import replacing
 
 if TYPE_CHECKING:
     from polyadic.experiments.summary import Cell

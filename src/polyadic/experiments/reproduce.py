@@ -29,7 +29,7 @@ from polyadic.experiments.runs import (
     write_lines,
 )
 from polyadic.experiments.summary import write_summary
-from polyadic.files import replacing
+from polyadic.storage.atomic import replacing
 
 OnFit = Callable[[Run, Outcome, float], None]
 

@@ -30,7 +30,7 @@ from polyadic.experiments.paper import (
     paper_baseline,
     paper_regressor,
 )
-from polyadic.files import replacing
+from polyadic.storage.atomic import replacing
 
 SMALL_SETS = ("airfoil", "concrete", "energy", "wine", "yacht")
 EXPERIMENTS = ("table1", "table2", "figure2", "airline")

@@ -10,7 +10,7 @@ import numpy as np
 
 from polyadic.experiments.paper import REGULARISATIONS, TABLE_1
 from polyadic.experiments.runs import SETTINGS_ORDER, Line, Run
-from polyadic.files import replacing
+from polyadic.storage.atomic import replacing
 
 TITLES = {
     "table1": "Table 1: regularisation of the feature weights",

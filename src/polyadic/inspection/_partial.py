@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from polyadic.cpd import Cores
 from polyadic.features import FeatureMap, TensorLayout
+from polyadic.model.cpd import Cores
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import platform
 from importlib.resources import files
 from typing import Any
 
-from polyadic.files import replacing
 from polyadic.report._figures import figures
 from polyadic.report._subject import Subject
+from polyadic.storage.atomic import replacing
 
 
 def render(subject: Subject) -> str:

@@ -20,12 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyadic.cpd import Cores
-from polyadic.engines import Rows
-from polyadic.engines.torch import TorchEngine, as_tensor, equations
-from polyadic.engines.torch_eager import State
+from polyadic.engines.torch.eager import State
+from polyadic.engines.torch.engine import TorchEngine, as_tensor, equations
 from polyadic.features import TensorLayout
-from polyadic.normal import NormalEquations
+from polyadic.model.cpd import Cores
+from polyadic.model.normal import NormalEquations
+from polyadic.rows.rows import Rows
 
 # Memory of the block of one chunk.  Blocks come and go, and a large one is as fast as a
 # huge one.

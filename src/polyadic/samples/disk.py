@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute
-from polyadic.cpd import Cores
-from polyadic.data import joined
 from polyadic.device import DeviceCompute
-from polyadic.engines import Rows
 from polyadic.features import TensorLayout
-from polyadic.normal import NormalEquations
-from polyadic.samples import Samples, room
-from polyadic.samples.flow import AHEAD, ordered_sum
-from polyadic.samples.plan import Budget, auto_chunk_size
+from polyadic.model.als import Samples
+from polyadic.model.cpd import Cores
+from polyadic.model.normal import NormalEquations
+from polyadic.rows.rows import Rows, joined
+from polyadic.samples import memory_usage
+from polyadic.samples.placement import Budget, auto_chunk_size
+from polyadic.samples.prefetch import AHEAD, ordered_sum
 from polyadic.samples.workers import Workers
 
 # What allocators and libraries may take beyond what is counted here.
@@ -262,8 +262,8 @@ class MemoryPlan:
 
     def place(self, n_rows: int, limit: float | None, *, may_fail: bool = True) -> str:
         """Return the fastest place for `n_rows` rows."""
-        taken = room.resident()
-        left = _SHARE * room.available() if limit is None else limit - taken - _MARGIN
+        taken = memory_usage.resident()
+        left = _SHARE * memory_usage.available() if limit is None else limit - taken - _MARGIN
         if self.state * n_rows + self.scratch <= left:
             return "state"
         if self.rows * n_rows + self.scratch <= left:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cpd import Cores
-from polyadic.engines import Engine, Rows
+from polyadic.engines import Engine
 from polyadic.features import TensorLayout
-from polyadic.normal import NormalEquations
-from polyadic.samples.plan import Budget, auto_chunk_size
+from polyadic.model.cpd import Cores
+from polyadic.model.normal import NormalEquations
+from polyadic.rows.rows import Rows
+from polyadic.samples.placement import Budget, auto_chunk_size
 from polyadic.samples.workers import Workers
 
 

@@ -1,0 +1,1 @@
+"""The compiled engine: numba kernels, one chunk at a time."""

@@ -1,0 +1,151 @@
+"""Chunks of any features: factors come from the feature maps as arrays, n × size a core.
+
+Products are stored as maps × rank × samples, complex or real as the layout is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.engines.compiled.chunk import Chunk
+from polyadic.engines.compiled.gram import sums
+from polyadic.features import TensorLayout
+from polyadic.model.cpd import Cores
+from polyadic.model.jit import jit
+from polyadic.rows.rows import Rows
+
+# |f| relative to ‖ψ‖·‖w‖ below which a factor is not divided by.
+_UNSAFE = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 1e-3}
+
+
+class GeneralChunk(Chunk):
+    """A chunk whose features are computed by the maps themselves, one core at a time."""
+
+    def __init__(
+        self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
+    ) -> None:
+        field = np.complex64 if layout.is_complex else np.float32
+        self.field = np.result_type(dtype, field)
+        super().__init__(rows, cores, layout, dtype, keep)
+        self.root = None if rows.weight is None else np.sqrt(rows.weight).astype(dtype)
+        self.Z = np.empty((0, 0, 0), dtype=self.field)
+
+    def set_cores(self, cores: Cores) -> None:
+        """Take all cores anew."""
+        self.cores = [core.astype(self.field) for core in cores]
+
+    def set_core(self, core: int, value: NDArray[Any]) -> None:
+        """Take one core anew."""
+        self.cores[core] = value.astype(self.field)
+
+    def respond(self) -> NDArray[Any]:
+        """Return the P × n real responses of every map; the products then lack core 0."""
+        maps = np.arange(len(self.layout.maps))
+        self._make(maps, 0)
+        each = ((self.Z[p] * self._response(p, 0)).sum(axis=0).real for p in maps.tolist())
+        return np.stack(list(each))
+
+    def core_sums(
+        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return Gram matrix, moment and yᵀy of one core."""
+        return sums(self._weighted(self._assembled(core, weights, maps)))
+
+    def _make(self, maps: NDArray[np.intp], without: int) -> None:
+        """Make the product of all cores but one for some maps."""
+        if not self.Z.size:
+            shape = (len(self.layout.maps), self.cores[0].shape[1], len(self.rows))
+            self.Z = np.empty(shape, dtype=self.field)
+        for p in maps.tolist():
+            self.Z[p] = 1.0
+            for core in range(len(self.cores)):
+                if core != without:
+                    self.Z[p] *= self._response(p, core)
+        self.lacks[maps] = without
+
+    def _assembled(self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]) -> NDArray[Any]:
+        """Return the transpose of A of one core, size·R × n."""
+        self._make(maps[self.lacks[maps] < 0], core)
+        n, (size, rank) = len(self.rows), self.cores[core].shape
+        A = np.zeros((size, rank, n), dtype=self.field)
+        flags = np.zeros(n, dtype=bool)
+        for p in maps.tolist():
+            psi = self._factor(p, core)
+            if self.lacks[p] != core:
+                w = self.cores[core]
+                reach = np.linalg.norm(psi, axis=0), np.linalg.norm(w, axis=0)
+                reach[1][:] *= _UNSAFE[self.dtype]
+                into = self._response(p, int(self.lacks[p]))
+                _exchange(self.Z[p], into, w.T @ psi, *reach, flags)
+            _accumulate(A, self.Z[p], psi, weights[p])
+        self.lacks[maps] = core
+        A = A.reshape(size * rank, n)
+        if flags.any():
+            # Samples for which a division was unsafe are made anew, as plain products.
+            exact = self._take(flags)
+            A[:, flags] = exact._assembled(core, weights, maps)
+            for p in maps:
+                self.Z[p][:, flags] = exact.Z[p]
+        return A
+
+    def _weighted(self, A: NDArray[Any]) -> NDArray[Any]:
+        """Return M, real and imaginary parts and y stacked and weighted."""
+        parts = [A.real, A.imag] if np.iscomplexobj(A) else [A]
+        M = np.concatenate([*parts, self.rows.y[None].astype(self.dtype)])
+        if self.root is not None:
+            M *= self.root
+        return M
+
+    def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the weighted sum of the responses, without a state."""
+        response = np.zeros(len(self.rows))
+        for p in np.flatnonzero(weights).tolist():
+            product = self._response(p, 0)
+            for core in range(1, len(self.cores)):
+                product *= self._response(p, core)
+            response += weights[p] * product.sum(axis=0).real
+        return response
+
+    def _take(self, index: NDArray[np.bool_]) -> GeneralChunk:
+        """Return a chunk of some of the rows, with no state."""
+        return GeneralChunk(self.rows.take(index), self.cores, self.layout, self.dtype, False)
+
+    def release(self) -> None:
+        """Let go of the products."""
+        self.Z = np.empty((0, 0, 0), dtype=self.field)
+
+    def _factor(self, p: int, core: int) -> NDArray[Any]:
+        """Return the size × n factor that one core meets under one map."""
+        factor = self.layout.factor(self.rows.X, self.layout.maps[p], core)
+        return np.ascontiguousarray(factor.T, dtype=self.field)
+
+    def _response(self, p: int, core: int) -> NDArray[Any]:
+        """Return the rank × n response of one core."""
+        return np.asarray(self.cores[core].T @ self._factor(p, core))
+
+
+@jit
+def _exchange(Z: Any, into: Any, out: Any, features: Any, columns: Any, flags: Any) -> None:
+    """Multiply Z by the responses `into` and divide it by `out`, rank × n each.
+
+    A sample is flagged where |out| is not above `features` (by sample) times `columns`
+    (by rank), the size that its rounding is relative to.
+    """
+    for r in range(Z.shape[0]):
+        for i in range(Z.shape[1]):
+            if abs(out[r, i]) > features[i] * columns[r]:
+                Z[r, i] *= into[r, i] / out[r, i]
+            else:
+                flags[i] = True
+
+
+@jit
+def _accumulate(A: Any, Z: Any, psi: Any, weight: Any) -> None:
+    """Add λ·ψₖ·z to A, size × rank × n."""
+    for k in range(A.shape[0]):
+        for r in range(A.shape[1]):
+            for i in range(A.shape[2]):
+                A[k, r, i] += weight * psi[k, i] * Z[r, i]

@@ -1,0 +1,21 @@
+"""Feature maps, and how those of all inputs become one tensor."""
+
+from polyadic.features.layout import TensorLayout
+from polyadic.features.maps import (
+    DampedFourierFeatures,
+    FeatureMap,
+    FourierFeatures,
+    GaussianFeatures,
+    GeometricFeatures,
+    PurePowerFeatures,
+)
+
+__all__ = [
+    "DampedFourierFeatures",
+    "FeatureMap",
+    "FourierFeatures",
+    "GaussianFeatures",
+    "GeometricFeatures",
+    "PurePowerFeatures",
+    "TensorLayout",
+]

@@ -1,0 +1,396 @@
+"""Alternating least squares: the driver.  It sees sums, never rows.
+
+    start ─► λ step ─► epoch ─► epoch ─► …
+
+    epoch = sweep (for each core: sums ─► solve ─► commit) ─► rebalance ─► start ─► λ step
+
+With several targets each has a weight tensor and samples of its own; they share λ, whose
+sums are added over the targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from itertools import islice
+from operator import add
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.model import cpd
+from polyadic.model.cpd import Cores
+from polyadic.model.mixing import penalty, solve_mixing
+from polyadic.model.normal import NormalEquations, solve_core
+
+OnStep = Callable[["Sweep"], None]
+
+
+class Samples(Protocol):
+    """The verbs of an engine, summed over all chunks of one target's rows."""
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether sums depend on the cores alone, and not on how they came about.
+
+        State that is brought from one core to the next gathers rounding on its way.
+        """
+
+    def start(self, cores: Cores) -> None:
+        """Make the state of every chunk anew for these cores."""
+
+    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+        """Return the sums for one core step."""
+
+    def commit(self, core: int, value: NDArray[Any]) -> None:
+        """Replace one core in every chunk's state."""
+
+    def mixing_equations(self) -> NormalEquations:
+        """Return the sums for the step of the feature weights."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised: ½‖y − Σₚ λₚΦₚw‖² + ½α‖w‖² + β·Reg(λ)."""
+
+    alpha: float
+    beta: float = 0.0
+    mixing: str = "simplex"
+    nonnegative: bool = False
+    kind: str = "real"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is learned: one list of cores for each target, and the shared weights λ."""
+
+    cores: tuple[Cores, ...]
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is kept of every epoch.
+
+    Parameters
+    ----------
+    number : int
+        1 for the first epoch; 0 before it.
+    loss : float
+        The objective on the training rows, divided by the sum of their weights.
+    error : float
+        Mean squared error on the training rows.
+    jittered : tuple of (int, int)
+        The (target, core) pairs whose systems were singular in this epoch.
+    validation_error : float or None
+        Mean squared error on the held-out rows, where there are any.
+    """
+
+    number: int
+    loss: float
+    error: float
+    jittered: tuple[tuple[int, int], ...] = ()
+    validation_error: float | None = None
+
+    @property
+    def criterion(self) -> float:
+        """What the best epoch has least of."""
+        return self.loss if self.validation_error is None else self.validation_error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch(Record):
+    """Where a fit stands after one epoch, the model among it."""
+
+    model: Model
+
+    def record(self) -> Record:
+        """Return the epoch without its model."""
+        return Record(**{each.name: getattr(self, each.name) for each in fields(Record)})
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit so far: its best epoch, its last one, and what is known of all.
+
+    Together with the rows this is all that the rest of the fit depends on, so a fit can go on
+    from it in another process, to the same last digit.
+    """
+
+    best: Epoch
+    last: Epoch
+    history: tuple[Record, ...]
+    stalled: int = 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep under way: the cores so far, the place of the next one, the singular steps."""
+
+    model: Model
+    target: int = 0
+    core: int = 0
+    jittered: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of the rows, for an epoch before those on all rows."""
+
+    targets: Sequence[Samples]
+    share: float
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: after `max_iter` epochs, or `patience` of them that gain under `tol`.
+
+    A `tol` of zero leaves only `max_iter`, or with held-out rows the epochs without any gain.
+    """
+
+    max_iter: int
+    tol: float = 0.0
+    patience: int = 1
+
+
+def epochs(
+    targets: Sequence[Samples],
+    objective: Objective,
+    model: Model,
+    *,
+    mix_first: bool = True,
+    number: int = 0,
+    under_way: Sweep | None = None,
+    on_step: OnStep | None = None,
+) -> Iterator[Epoch]:
+    """Yield the fit after each epoch, without end; the first one is the start itself.
+
+    Parameters
+    ----------
+    targets : sequence of Samples
+        The rows of each target.
+    objective : Objective
+        What is minimised.
+    model : Model
+        Where to start from.
+    mix_first : bool
+        Whether a λ step comes before the first sweep, as in the paper's own code.
+    number : int
+        What the start is counted as.
+    under_way : Sweep, optional
+        Go on inside the sweep after the start.
+    on_step : callable, optional
+        Sees the sweep after each core step, where it can go on from there to the same digit:
+        where the samples' sums depend on the cores alone.
+    """
+    equations = mixing_sums(targets, model)
+    if mix_first:
+        mixed = _mix(equations, objective, model)
+        # A random tensor may please no map; all-zero weights would end the fit right here.
+        model = mixed if mixed.weights.any() else model
+    jittered: tuple[tuple[int, int], ...] = ()
+    while True:
+        error = equations.squared_error(model.weights)
+        loss = 0.5 * error + _penalties(objective, model)
+        yield Epoch(
+            number=number,
+            model=model,
+            loss=loss / equations.weight,
+            error=error / equations.weight,
+            jittered=jittered,
+        )
+        done = sweep(targets, objective, under_way or Sweep(model), on_step)
+        under_way, jittered = None, done.jittered
+        model = replace(done.model, cores=tuple(map(cpd.rebalance, done.model.cores)))
+        equations = mixing_sums(targets, model)
+        model = _mix(equations, objective, model)
+        number += 1
+
+
+def sweep(
+    targets: Sequence[Samples],
+    objective: Objective,
+    state: Sweep,
+    on_step: OnStep | None = None,
+) -> Sweep:
+    """Update every core of every target once, from where a sweep is to its end."""
+    for target in range(state.target, len(targets)):
+        samples, cores = targets[target], list(state.model.cores[target])
+        if state.core:
+            samples.start(cores)
+        after = cpd.later_gram_products(cores)
+        before: NDArray[Any] = np.ones_like(after[0])
+        for core in cores[: state.core]:
+            before = before * cpd.gram(core)
+        for index in range(state.core, len(cores)):
+            equations = samples.normal_equations(index, state.model.weights)
+            others = before * after[index]
+            solution = solve_core(equations, others, cores[index], objective.alpha, objective.kind)
+            samples.commit(index, solution.value)
+            cores[index], before = solution.value, before * cpd.gram(solution.value)
+            if solution.jitter:
+                state = replace(state, jittered=(*state.jittered, (target, index)))
+            if on_step is not None and samples.memoryless:
+                on_step(_reached(state, target, index + 1, cores))
+        state = replace(_reached(state, target, 0, cores), target=target + 1)
+    return state
+
+
+def _reached(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
+    """Return the sweep with these cores of a target, the next of which is `core`."""
+    every = list(state.model.cores)
+    every[target] = list(cores)
+    return Sweep(replace(state.model, cores=tuple(every)), target, core, state.jittered)
+
+
+def fit(
+    targets: Sequence[Samples],
+    objective: Objective,
+    model: Model,
+    stopping: Stopping,
+    *,
+    validation: Sequence[Samples] = (),
+    early: Sequence[Share] = (),
+    mix_first: bool | None = None,
+    so_far: Fit | None = None,
+    under_way: Sweep | None = None,
+    on_epoch: Callable[[Fit], bool | None] | None = None,
+    on_step: OnStep | None = None,
+) -> Fit:
+    """Run epochs until a stopping rule holds; know the best and the last of them.
+
+    Where λ is learned it depends on where it starts.  `mix_first` says whether a λ step comes
+    before the first sweep; None tries both.  The first epochs may see a share of the rows
+    each, `early`; they count, but none of them is the best.  A fit goes on from `so_far`, and
+    inside the epoch after it from `under_way`.  `on_epoch` sees the fit after each epoch and
+    stops it by returning true.
+    """
+    steps = _steps(targets, objective, model, early, mix_first, so_far, under_way, on_step)
+    result = so_far
+    if result is not None and _ends(result, stopping, len(early), bool(validation)):
+        return result
+    for epoch in steps:
+        if validation:
+            epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))
+        result = _with(result, epoch, stopping, len(early))
+        stop = on_epoch is not None and on_epoch(result)
+        if stop or _ends(result, stopping, len(early), bool(validation)):
+            break
+    assert result is not None
+    return result
+
+
+def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) -> Fit:
+    """Return the fit with one more epoch."""
+    if result is None:
+        return Fit(epoch, epoch, (epoch.record(),))
+    history = (*result.history, epoch.record())
+    if epoch.number <= n_early + 1:  # the first on all rows
+        return Fit(epoch, epoch, history)
+    least = result.best.criterion
+    stalled = result.stalled + 1 if least - epoch.criterion <= stopping.tol * abs(least) else 0
+    best = epoch if epoch.criterion <= least else result.best
+    return Fit(best, epoch, history, stalled)
+
+
+def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
+    """Whether a stopping rule holds; the epochs on all rows are never left out."""
+    if result.last.number <= n_early:
+        return False
+    stalls = (stopping.tol > 0 or held_out) and result.stalled >= stopping.patience
+    return stalls or result.last.number >= stopping.max_iter
+
+
+def _steps(
+    targets: Sequence[Samples],
+    objective: Objective,
+    model: Model,
+    early: Sequence[Share],
+    mix_first: bool | None,
+    so_far: Fit | None,
+    under_way: Sweep | None,
+    on_step: OnStep | None,
+) -> Iterator[Epoch]:
+    """Yield epochs from the first, or from the one after `so_far`."""
+    number = 0
+    if so_far is None and under_way is None and mix_first is None and len(model.weights) > 1:
+        if not early:
+            yield from _from_the_better_start(targets, objective, model)
+            return
+        mix_first = True
+    if so_far is not None:
+        model, number, mix_first = so_far.last.model, so_far.last.number, False
+    for part in early[number:]:
+        on_share = replace(objective, alpha=objective.alpha * part.share)
+        first = islice(
+            epochs(part.targets, on_share, model, mix_first=bool(mix_first), number=number), 1, 2
+        )
+        for epoch in first:
+            yield epoch
+            model, number, mix_first = epoch.model, epoch.number, False
+    if under_way is not None:
+        mix_first = False  # λ is that of the sweep
+    yield from islice(
+        epochs(
+            targets,
+            objective,
+            model,
+            mix_first=bool(mix_first),
+            number=number,
+            under_way=under_way,
+            on_step=on_step,
+        ),
+        1,
+        None,
+    )
+
+
+def _from_the_better_start(
+    targets: Sequence[Samples], objective: Objective, model: Model
+) -> Iterator[Epoch]:
+    """Yield the epochs of the start that is ahead after two of them.
+
+    Without a λ step first, all maps take part from the beginning.  That must pay clearly:
+    where the two are close, the step leads to smaller tensors and better predictions.
+    """
+    mixed, plain = (
+        list(islice(epochs(targets, objective, model, mix_first=first), 1, 3))
+        for first in (True, False)
+    )
+    ahead = plain if plain[-1].loss < 0.9 * mixed[-1].loss else mixed
+    yield from ahead
+    last = ahead[-1]
+    rest = epochs(targets, objective, last.model, mix_first=False, number=last.number)
+    yield from islice(rest, 1, None)
+
+
+def mean_error(targets: Sequence[Samples], model: Model) -> float:
+    """Return the mean squared error of a model on any rows."""
+    equations = mixing_sums(targets, model)
+    return equations.squared_error(model.weights) / equations.weight
+
+
+def mixing_sums(targets: Sequence[Samples], model: Model) -> NormalEquations:
+    """Bring every target's state to these cores; return the sums of the λ step.
+
+    State is made anew in every epoch, so it is a function of the cores alone: rounding
+    does not pile up, and a fit can be resumed or recovered at any epoch.
+    """
+    for samples, cores in zip(targets, model.cores, strict=True):
+        samples.start(cores)
+    return reduce(add, (samples.mixing_equations() for samples in targets))
+
+
+def _mix(equations: NormalEquations, objective: Objective, model: Model) -> Model:
+    """Return the model with its optimal λ; a single map keeps the weight it has."""
+    if len(model.weights) == 1:
+        return model
+    weights = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
+    return replace(model, weights=weights)
+
+
+def _penalties(objective: Objective, model: Model) -> float:
+    norm = sum(cpd.squared_norm(cores) for cores in model.cores)
+    return 0.5 * objective.alpha * norm + penalty(model.weights, objective.mixing, objective.beta)

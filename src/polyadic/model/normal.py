@@ -1,0 +1,237 @@
+"""Normal equations: the one small value a chunk of rows sends out, and their guarded solve."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# What is added to the unit diagonal of a system that Cholesky refuses, in this order.
+_JITTERS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """The sums a weighted least-squares problem min ‖y − B v‖² needs; they can be added.
+
+    For a core step with complex features B = [Re A, Im A], from which both objectives
+    follow; for the step of the feature weights B = F, the responses of each map.
+
+    Parameters
+    ----------
+    gram : ndarray
+        BᵀB, weighted.
+    moment : ndarray
+        Bᵀy, weighted.
+    target : float
+        yᵀy, weighted.
+    weight : float
+        Sum of the sample weights.
+    """
+
+    gram: NDArray[np.float64]
+    moment: NDArray[np.float64]
+    target: float
+    weight: float
+
+    @classmethod
+    def of(
+        cls, block: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None
+    ) -> NormalEquations:
+        """Sum up one chunk of rows, in double precision."""
+        block = np.asarray(block, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        total = float(len(y))
+        if weight is not None:
+            root = np.sqrt(weight)
+            block, y, total = block * root[:, None], y * root, float(weight.sum())
+        return cls(block.T @ block, block.T @ y, float(y @ y), total)
+
+    def __add__(self, other: NormalEquations) -> NormalEquations:
+        return NormalEquations(
+            self.gram + other.gram,
+            self.moment + other.moment,
+            self.target + other.target,
+            self.weight + other.weight,
+        )
+
+    def __iadd__(self, other: NormalEquations) -> NormalEquations:
+        """Add in the memory of these sums, which are used up."""
+        np.add(self.gram, other.gram, out=self.gram)
+        np.add(self.moment, other.moment, out=self.moment)
+        target, weight = self.target + other.target, self.weight + other.weight
+        return NormalEquations(self.gram, self.moment, target, weight)
+
+    def squared_error(self, v: NDArray[Any]) -> float:
+        """Return ‖y − B v‖², at least zero in spite of rounding."""
+        return max(0.0, float(self.target - 2 * (self.moment @ v) + v @ self.gram @ v))
+
+
+@dataclass(frozen=True)
+class CoreSolution:
+    """A new core and the jitter that its system needed, zero for a sound system."""
+
+    value: NDArray[Any]
+    jitter: float
+
+
+def solve_core(
+    equations: NormalEquations,
+    others: NDArray[Any],
+    current: NDArray[Any],
+    alpha: float,
+    objective: str,
+) -> CoreSolution:
+    """Minimise ½‖y − A v‖² + ½α vᴴ(I ⊗ H)v over one core.
+
+    Parameters
+    ----------
+    equations : NormalEquations
+        The sums of B = [Re A, Im A], or of B = A where everything is real.
+    others : ndarray
+        H, the product of the other cores' Grams.
+    current : ndarray
+        The core as it is; the answer is never worse than it.
+    alpha : float
+        Strength of the penalty on the weight tensor.
+    objective : {"real", "complex"}
+        Fit the real part of the response, or the complex response as the paper does.
+    """
+    from polyadic.model import compiled_solve  # numba is loaded when it is needed
+
+    solve: Callable[..., Any] = compiled_solve.solve_real
+    if np.iscomplexobj(current):
+        solve = (
+            compiled_solve.solve_real_part if objective == "real" else compiled_solve.solve_complex
+        )
+    sums = (equations.gram, equations.moment, others, current)
+    arrays = (np.ascontiguousarray(array) for array in sums)
+    is_complex = solve is compiled_solve.solve_complex
+    work = _work(current.size, np.complex128) if is_complex else _work(len(equations.moment))
+    value, sound = solve(*arrays, alpha, equations.target, work)
+    if sound:
+        return CoreSolution(value, 0.0)
+    return solve_core_guarded(equations, others, current, alpha, objective)
+
+
+_memory = threading.local()
+_KEPT_BYTES = 2**26
+
+
+def _work(size: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return memory for two square matrices, of moderate ones the same to each call of a thread."""
+    n_bytes = 2 * size**2 * np.dtype(dtype).itemsize
+    if n_bytes > _KEPT_BYTES:
+        return np.empty((2, size, size), dtype)
+    kept: NDArray[np.uint8] | None = getattr(_memory, "kept", None)
+    if kept is None or len(kept) < n_bytes:
+        kept = _memory.kept = np.empty(n_bytes, np.uint8)
+    work: NDArray[Any] = kept[:n_bytes].view(dtype).reshape(2, size, size)
+    return work
+
+
+def solve_core_guarded(
+    equations: NormalEquations,
+    others: NDArray[Any],
+    current: NDArray[Any],
+    alpha: float,
+    objective: str,
+) -> CoreSolution:
+    """Do what `solve_core` does for any system, singular ones too, in plain NumPy."""
+    half, gram, moment = current.size, equations.gram, equations.moment
+    old, penalty = current.ravel(), alpha * others
+    if not np.iscomplexobj(current):
+        matrix = gram.copy()
+        _add_penalty(matrix, penalty)
+    elif objective == "real":
+        # Re(A v) = [Re A, −Im A] [Re v; Im v]
+        matrix = gram.copy()
+        matrix[:half, half:] *= -1
+        matrix[half:, :half] *= -1
+        moment = np.concatenate([moment[:half], -moment[half:]])
+        _add_penalty(matrix[:half, :half], penalty.real)
+        _add_penalty(matrix[half:, half:], penalty.real)
+        _add_penalty(matrix[half:, :half], penalty.imag)
+        _add_penalty(matrix[:half, half:], -penalty.imag)
+        old = np.concatenate([old.real, old.imag])
+    else:
+        cross = gram[:half, half:]
+        matrix = np.empty((half, half), dtype=current.dtype)
+        np.add(gram[:half, :half], gram[half:, half:], out=matrix.real)
+        np.subtract(cross, cross.T, out=matrix.imag)
+        _add_penalty(matrix, penalty)
+        moment = moment[:half] - 1j * moment[half:]
+    solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target)
+    if solution.size != half:
+        solution = solution[:half] + 1j * solution[half:]
+    return CoreSolution(solution.reshape(current.shape), jitter)
+
+
+def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any]) -> None:
+    """Add I ⊗ penalty, in place."""
+    rank = len(penalty)
+    for first in range(0, len(matrix), rank):
+        matrix[first : first + rank, first : first + rank] += penalty
+
+
+def require_finite(matrix: NDArray[Any], moment: NDArray[Any]) -> None:
+    """Raise an error that says what to do if the sums overflowed."""
+    # No entry of a positive semi-definite matrix is larger than the largest of its diagonal.
+    if not np.isfinite(matrix.diagonal().sum() + moment.sum()):
+        raise FloatingPointError(
+            "The normal equations overflowed: the features of some input are too large. Have "
+            "the inputs scaled with scale_inputs=True, or change the feature maps' parameters."
+        )
+
+
+def guarded_solve(
+    matrix: NDArray[Any], moment: NDArray[Any], current: NDArray[Any], scale: float
+) -> tuple[NDArray[Any], float]:
+    """Solve a positive semi-definite system so that the answer is finite and no worse.
+
+    The system is scaled to a unit diagonal and factorised by Cholesky; while that fails
+    or meets a pivot of nothing but rounding, or its answer is worse than `current` by more
+    than rounding in units of `scale`, a growing jitter is added to the diagonal.  Returns
+    the answer and the jitter.
+    """
+    require_finite(matrix, moment)
+    diagonal = matrix.diagonal().real
+
+    def quadratic(v: NDArray[Any]) -> float:
+        return float(np.vdot(v, matrix @ v - 2 * moment).real)
+
+    # A zero diagonal entry is a column of zeros: it gets the answer zero.
+    inverse = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))
+    scaled = matrix * np.multiply.outer(inverse, inverse)
+    bound = quadratic(current) + 1e-12 * scale
+    rounding = 4 * len(inverse) * _EPSILON
+    for jitter in _JITTERS:
+        scaled.ravel()[:: len(inverse) + 1] = 1 + jitter  # the diagonal
+        factor = _cholesky(scaled)
+        # A pivot that is rounding means that Cholesky went through by luck.
+        if factor is None or float(factor.diagonal().real.min()) ** 2 < rounding:
+            continue
+        answer = inverse * _solve(factor, moment * inverse)
+        if quadratic(answer) <= bound:  # false for what is not finite
+            return answer, jitter
+    return current, _JITTERS[-1]
+
+
+# SciPy's own wrappers check and dispatch for longer than a small system takes to solve.
+def _cholesky(matrix: NDArray[Any]) -> NDArray[Any] | None:
+    """Return L with L Lᴴ = `matrix`, below the diagonal, or None where there is none."""
+    potrf = lapack.zpotrf if np.iscomplexobj(matrix) else lapack.dpotrf
+    factor, info = potrf(matrix, lower=True, clean=False)
+    return factor if info == 0 else None
+
+
+def _solve(factor: NDArray[Any], moment: NDArray[Any]) -> NDArray[Any]:
+    """Solve L Lᴴ v = `moment`."""
+    potrs = lapack.zpotrs if np.iscomplexobj(factor) else lapack.dpotrs
+    return np.asarray(potrs(factor, moment, lower=True)[0])

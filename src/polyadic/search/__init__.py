@@ -1,0 +1,1 @@
+"""The search: how an automatic fit chooses for itself."""

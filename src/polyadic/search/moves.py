@@ -1,0 +1,83 @@
+"""The moves of a search: from a trial to a neighbour that starts from what it has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.features import DampedFourierFeatures
+from polyadic.model import als, cpd
+from polyadic.model.cpd import Cores
+from polyadic.search.candidates import Candidate
+from polyadic.search.trials import Trial
+
+
+def unchanged(trial: Trial) -> Trial:
+    """Go on as it is: what more epochs gain must not be put down to a move."""
+    return replace(trial)
+
+
+def with_alpha(trial: Trial, alpha: float) -> Trial:
+    """Change the penalty."""
+    return _moved(trial, replace(trial.candidate, alpha=alpha), list)
+
+
+def grown(trial: Trial, rank: int, rng: np.random.RandomState) -> Trial:
+    """Raise the rank: small terms are added to the tensor."""
+    owners = trial.candidate.layout.core_inputs
+    larger = replace(trial.candidate, rank=rank)
+    return _moved(trial, larger, lambda cores: cpd.grown(cores, rank, owners, rng))
+
+
+def sharpened(trial: Trial) -> Trial:
+    """Double the basis and let it decay half as fast: the same function, with finer ones near.
+
+    A core of bit q meets [1, decay^(2^q) …], so its second row takes the change of decay, and
+    the core of a new bit is [1, 0].
+    """
+    candidate = trial.candidate
+    period, decay = candidate.feature_map.period, candidate.feature_map.decay
+    slower = round(float(np.sqrt(decay)), 3)
+    finer = replace(
+        candidate,
+        feature_map=DampedFourierFeatures(period, slower),
+        n_basis=tuple(2 * size if size > 1 else 1 for size in candidate.n_basis),
+    )
+    bits = candidate.layout.input_bits
+
+    def same_function(cores: Cores) -> Cores:
+        new = np.zeros_like(cores[0])
+        new[0] = 1.0
+        kept = {
+            (column, bit): core * np.array([[1.0], [(decay / slower) ** (2**bit)]])
+            for (column, bit), core in zip(bits, cores, strict=True)
+        }
+        return [kept.get(place, new) for place in finer.layout.input_bits]
+
+    return _moved(trial, finer, same_function)
+
+
+def without(
+    trial: Trial, inputs: list[int], X: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> Trial:
+    """Leave inputs out: each of their cores meets the mean of its factor over some rows."""
+    candidate = trial.candidate
+    means = {
+        core: np.average(
+            candidate.layout.factor(X, candidate.feature_map, core), axis=0, weights=weight
+        )
+        for core, owner in enumerate(candidate.layout.core_inputs)
+        if owner in inputs
+    }
+    n_basis = tuple(1 if d in inputs else size for d, size in enumerate(candidate.n_basis))
+    smaller = replace(candidate, n_basis=n_basis)
+    return _moved(trial, smaller, lambda cores: cpd.contracted(cores, means))
+
+
+def _moved(trial: Trial, candidate: Candidate, change: Callable[[Cores], Cores]) -> Trial:
+    """Return a trial of another candidate, not yet trained, that goes on from changed cores."""
+    model = als.Model(tuple(change(cores) for cores in trial.model.cores), trial.model.weights)
+    return Trial(candidate, model, losses=trial.losses)

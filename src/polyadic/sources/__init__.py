@@ -1,0 +1,1 @@
+"""Sources: where training rows come from, and how a fit reaches them."""

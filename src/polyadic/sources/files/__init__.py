@@ -1,0 +1,1 @@
+"""Rows in files that may be larger than memory."""

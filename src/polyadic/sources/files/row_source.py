@@ -1,0 +1,331 @@
+"""Rows on disk: a source that can be read again and again, a batch at a time.
+
+files ─► blocks ─► checked rows ─► batches ─► statistics, sums, predictions
+         └────── a thread of its own ──────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.rows.holdout import Part
+from polyadic.samples.prefetch import read_ahead
+from polyadic.sources.data import Data
+from polyadic.sources.files.paths import Paths, found, open_file
+from polyadic.sources.files.row_files import NUMBER, Block, RowFile
+
+# Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
+_BATCH_BYTES = 2**21
+_LEAST_ROWS, _MOST_ROWS = 1024, 2**16
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some consecutive rows of a source, in their own units; targets are columns."""
+
+    first_row: int
+    X: NDArray[Any]
+    y: NDArray[Any] | None
+    weight: NDArray[Any] | None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+class RowSource:
+    """Rows in files: what :func:`open_rows` returns.
+
+    Attributes
+    ----------
+    files : list of pathlib.Path
+        The files, in the order their rows are read.
+    names : list of str
+        The inputs.
+    targets : list of str
+        The targets.
+    weight : str or None
+        The column of weights.
+    n_dropped : int or None
+        Rows that the last pass left out because a value was missing; None before the first.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[RowFile],
+        names: Sequence[str],
+        targets: Sequence[str],
+        weight: str | None,
+        missing: str,
+        single_target: bool,
+        part: Part | None = None,
+    ) -> None:
+        self._files = list(files)
+        self.files = [file.path for file in files]
+        self.names, self.targets, self.weight = list(names), list(targets), weight
+        self.single_target = single_target
+        self.n_dropped: int | None = None
+        self._missing, self._part = missing, part
+        self._columns = [*names, *targets, *([] if weight is None else [weight])]
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of a batch.
+
+        They depend on the number of columns alone, so that sums do not depend on how the
+        rows are spread over files.
+        """
+        rows = _BATCH_BYTES // (8 * len(self._columns))
+        return int(np.clip(rows, _LEAST_ROWS, _MOST_ROWS))
+
+    @property
+    def batch_bytes(self) -> int:
+        """Memory that the values of a batch take."""
+        return 8 * len(self._columns) * self.batch_rows
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the files."""
+        return sum(file.n_bytes for file in self._files)
+
+    def batches(self) -> Generator[Batch]:
+        """Yield all rows; those to come are read while the caller works on these.
+
+        Yields
+        ------
+        batch : Batch
+            Consecutive rows; `first_row` is the number of rows yielded before them.
+        """
+        return read_ahead(self._batches())
+
+    def split(self, fraction: float = 0.2, seed: int = 0) -> tuple[RowSource, RowSource]:
+        """Return two sources: most rows to learn from, and a part to measure on.
+
+        Parameters
+        ----------
+        fraction : float
+            Share of the second part, between 0 and 1.
+        seed : int
+            Of the hash that says where a row belongs, by its values.
+
+        Returns
+        -------
+        kept, held_out : RowSource
+            Every row is in one of them; equal rows are in the same.
+        """
+        if not 0 < fraction < 1:
+            raise ValueError(f"`fraction` must be between 0 and 1, got {fraction!r}.")
+        if self._part is not None:
+            raise ValueError("This source is a part already. Split the one that open_rows returns.")
+        limit = int(fraction * 2**64)
+        kept, held_out = Part(seed, above=limit), Part(seed, upto=limit)
+        return self._with(kept), self._with(held_out)
+
+    def data(self, *, scale_inputs: bool = True) -> Data:
+        """Return the rows as training data, after one pass over them.
+
+        Parameters
+        ----------
+        scale_inputs : bool
+            Whether inputs are scaled to the unit interval.
+        """
+        from polyadic.sources.files.streamed import StreamedData
+
+        if not self.targets:
+            raise ValueError("The source of rows names no target. Pass target=… to open_rows.")
+        return StreamedData.of(self, scale_inputs)
+
+    def __repr__(self) -> str:
+        files = str(self.files[0]) if len(self.files) == 1 else f"{len(self.files)} files"
+        inputs = f"{len(self.names)} input{'s' * (len(self.names) != 1)}"
+        target = ", ".join(map(repr, self.targets)) or "none"
+        weight = "" if self.weight is None else f", weight={self.weight!r}"
+        part = "" if self._part is None else ", a part of the rows"
+        return f"RowSource({files}, {inputs}, target={target}{weight}{part})"
+
+    def _with(self, part: Part) -> RowSource:
+        return RowSource(
+            self._files,
+            self.names,
+            self.targets,
+            self.weight,
+            self._missing,
+            self.single_target,
+            part,
+        )
+
+    def _batches(self) -> Generator[Batch]:
+        """Put the rows of all files into batches of equal size."""
+        first, size, waiting, count = 0, self.batch_rows, list[NDArray[Any]](), 0
+        for values in self._rows():
+            waiting.append(values)
+            count += values.shape[1]
+            while count >= size:
+                whole = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
+                yield self._batch(whole[:, :size], first)
+                first, count = first + size, count - size
+                waiting = [whole[:, size:]]
+        if count:
+            yield self._batch(np.concatenate(waiting, axis=1), first)
+
+    def _batch(self, values: NDArray[Any], first_row: int) -> Batch:
+        inputs, targets = len(self.names), len(self.targets)
+        return Batch(
+            first_row,
+            values[:inputs].T,
+            values[inputs : inputs + targets].T if targets else None,
+            None if self.weight is None else values[-1],
+        )
+
+    def _rows(self) -> Iterator[NDArray[np.float64]]:
+        """Yield columns × rows of what is left after the check of every row."""
+        dropped, inputs = 0, len(self.names)
+        for file in self._files:
+            for block in file.blocks(self._columns, self.batch_rows):
+                values = self._checked(file, block)
+                dropped += block.values.shape[1] - values.shape[1]
+                if self._part is not None:
+                    targets = values[inputs : inputs + len(self.targets)]
+                    values = values[:, self._part.mask(values[:inputs].T, targets.T)]
+                if values.size:
+                    yield values
+        self.n_dropped = dropped
+
+    def _checked(self, file: RowFile, block: Block) -> NDArray[np.float64]:
+        """Return the values without gaps, or raise an error that says where one is."""
+        values = block.values
+        finite = np.isfinite(values)
+        whole = finite.all(axis=0)
+        if not whole.all():
+            if self._missing != "drop":
+                row = int(np.argmin(whole))
+                column = int(np.argmin(finite[:, row]))
+                what = "an infinite value" if np.isinf(values[column, row]) else "no number"
+                raise ValueError(
+                    f"{_place(file, block, row)} has {what} in column {self._columns[column]!r}. "
+                    "Mend the file, or pass missing='drop' to open_rows to leave such rows out."
+                )
+            values = values[:, whole]
+        if self.weight is not None and (values[-1] < 0).any():
+            row = int(np.argmax(block.values[-1] < 0))
+            raise ValueError(
+                f"{_place(file, block, row)} has the weight {block.values[-1, row]:g} in column "
+                f"{self.weight!r}. Weights must not be negative; 0 leaves a row out."
+            )
+        return values
+
+
+def open_rows(
+    path: Paths | Sequence[Paths],
+    target: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    *,
+    missing: str = "error",
+    delimiter: str | None = None,
+    decimal: str = ".",
+) -> RowSource:
+    """Open rows on disk, to pass to ``fit``, ``predict`` and ``score`` in place of X and y.
+
+    Nothing is read but the names and types of the columns.  A fit then reads the files as
+    often as it needs to, a batch at a time, so they may be larger than memory.
+
+    Parameters
+    ----------
+    path : path, or list of paths
+        Parquet, CSV or npy files, by their endings.  A folder stands for the files in it, a
+        glob such as "rows/*.parquet" for those it matches, both sorted by name; folders in
+        a folder are not read.
+    target : str or list of str, optional
+        Column to predict, or several.  Not needed to predict.
+    columns : list of str, optional
+        Columns to predict from; by default all but target and weight, which must then be
+        the same in all files.  The columns of an npy file are "x0", "x1", ….
+    weight : str, optional
+        Column with the weight of each row.  Rows of weight 0 do not count in a fit.
+    missing : {"error", "drop"}, default="error"
+        What to do about a row with a missing or infinite value in one of these columns:
+        raise an error that says where it is, or leave it out and count it in
+        ``n_dropped``, which a fit keeps as ``n_samples_dropped_``.
+    delimiter : str, optional
+        Of CSV files; by default a comma, or a tab where the name ends in .tsv.
+    decimal : str, default="."
+        Decimal mark of CSV files.
+
+    Returns
+    -------
+    source : RowSource
+        Numbers of any type become float64, true and false 1 and 0.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow, pyarrow.parquet, tempfile
+    >>> from polyadic import KernelMachineRegressor, open_rows
+    >>> x = np.random.default_rng(0).uniform(size=(2, 1000))
+    >>> table = pyarrow.table({"a": x[0], "b": x[1], "y": np.sin(3 * x[0]) * x[1]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pyarrow.parquet.write_table(table, f"{folder}/rows.parquet")
+    ...     rows = open_rows(f"{folder}/*.parquet", target="y")
+    ...     model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(rows)
+    ...     model.n_samples_fit_, model.score(rows) > 0.99
+    (1000, True)
+    """
+    if missing not in ("error", "drop"):
+        raise ValueError(f"`missing` must be 'error' or 'drop', got {missing!r}.")
+    files = [open_file(each, delimiter, decimal) for each in found(path)]
+    targets = [target] if isinstance(target, str) else list(target or ())
+    weights = [] if weight is None else [weight]
+    others = [*targets, *weights]
+    if columns is None:
+        names = [name for name in files[0].types if name not in others]
+    elif isinstance(columns, str):
+        raise ValueError(f"`columns` must be a list of names, got {columns!r}.")
+    else:
+        names = list(columns)
+    _check_names(files[0], names, others)
+    for file in files:
+        _check_file(file, files[0], [*names, *others], exact=columns is None)
+    return RowSource(files, names, targets, weight, missing, isinstance(target, str))
+
+
+def _place(file: RowFile, block: Block, row: int) -> str:
+    group = "" if block.row_group is None else f" (row group {block.row_group})"
+    return f"Row {block.first_row + row} of {file.path}{group}"
+
+
+def _check_names(first: RowFile, names: list[str], others: list[str]) -> None:
+    if not names:
+        raise ValueError(f"{first.path} has no column to predict from besides {others}.")
+    every = [*names, *others]
+    for name in every:
+        if every.count(name) > 1:
+            raise ValueError(
+                f"`target`, `columns` and `weight` must name different columns, got {name!r} twice."
+            )
+
+
+def _check_file(file: RowFile, first: RowFile, names: list[str], *, exact: bool) -> None:
+    """Raise unless a file has the columns as numbers; and no others, where none were named."""
+    for name in names:
+        kind = file.types.get(name)
+        if kind is None:
+            raise ValueError(
+                f"{file.path} has no column {name!r}; it has {', '.join(map(repr, file.types))}."
+            )
+        if kind == NUMBER:
+            continue
+        change = f", and numbers in {first.path}" if first.types[name] == NUMBER else ""
+        raise ValueError(
+            f"Column {name!r} of {file.path} must be numbers, but is of type {kind}{change}. Make "
+            "numbers of it, or name the columns to read with open_rows(…, columns=…)."
+        )
+    extra = [name for name in file.types if name not in names]
+    if exact and extra:
+        raise ValueError(
+            f"{file.path} has a column {extra[0]!r} that {first.path} lacks. Name the columns to "
+            "read with open_rows(…, columns=…)."
+        )

@@ -1,0 +1,1 @@
+"""Storage: files that appear whole, models, checkpoints."""
