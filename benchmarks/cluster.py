@@ -140,7 +140,7 @@ def _steps(data: Any, compute: Compute, n_steps: int) -> Iterator[float]:
     samples.mixing_equations()
     for step in range(n_steps):
         core = step % len(cores)
-        yield timed(lambda core=core: samples.normal_equations(core, model.weights))[0]
+        yield timed(lambda core=core: samples.normal_equations(core, model.map_weights))[0]
         samples.commit(core, cores[core])
 
 

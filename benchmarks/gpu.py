@@ -84,7 +84,7 @@ def core_step(X: np.ndarray, y: np.ndarray, dtype: str) -> tuple[str, str]:
     start = time.perf_counter()
     steps = 24
     for core in range(1, 1 + steps):
-        samples.normal_equations(core, model.weights)
+        samples.normal_equations(core, model.map_weights)
     seconds = (time.perf_counter() - start) / steps
     item = 8 if dtype == "float64" else 4
     products = 2 * len(MAPS) * 20 * item * AIRLINE_ROWS
@@ -99,7 +99,7 @@ def airline_samples(X: Any, y: Any, dtype: str) -> tuple[DeviceSamples, als.Mode
     samples = DeviceSamples(TorchEngine("cuda", dtype), Rows(X, y), layout)
     model = als.Model((cores,), np.full(len(MAPS), 1 / len(MAPS)))
     samples.start(cores)
-    samples.normal_equations(0, model.weights)
+    samples.normal_equations(0, model.map_weights)
     return samples, model
 
 
@@ -235,7 +235,7 @@ def profile() -> Iterator[Row]:
         samples, model = airline_samples(X, y, dtype)
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
             for core in range(1, 25):
-                samples.normal_equations(core, model.weights)
+                samples.normal_equations(core, model.map_weights)
             samples.mixing_equations()
             torch.cuda.synchronize()
         products = 2 * len(MAPS) * 20 * item * AIRLINE_ROWS

@@ -76,7 +76,7 @@ def yardstick(name: str, rows: Split, seed: int) -> plain.PlainFit:
         rows[0],
         rows[2],
         model.cores[0],
-        model.weights,
+        model.map_weights,
         periods=setting.periods,
         n_basis=setting.n_basis,
         alpha=ALPHA,
@@ -95,7 +95,7 @@ class SameWork:
     def predict(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the real response of each row."""
         with Compute.open(n_jobs=1) as compute:
-            return compute.predict(X, self.model.cores[0], self.model.weights, self.layout)
+            return compute.predict(X, self.model.cores[0], self.model.map_weights, self.layout)
 
 
 def same_work(name: str, rows: Split, seed: int, threads: int, dtype: str = "float64") -> SameWork:

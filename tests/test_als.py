@@ -64,19 +64,25 @@ class Objective:
     def __call__(self, model):
         fit = sum(
             oracle.objective(
-                rows.X, rows.y, rows.weight, self.layout, cores, model.weights, self.objective.alpha
+                rows.X,
+                rows.y,
+                rows.weight,
+                self.layout,
+                cores,
+                model.map_weights,
+                self.objective.alpha,
             )
             for rows, cores in zip(self.targets, model.cores, strict=True)
         )
         kind, beta = self.objective.mixing, self.objective.beta
-        return fit + mixing.penalty(model.weights, kind, beta)
+        return fit + mixing.penalty(model.map_weights, kind, beta)
 
     def rounding(self, model):
         """What rounding does to sums of squares whose terms cancel: 64 ε times those squares."""
         total = 0.0
         for rows, cores in zip(self.targets, model.cores, strict=True):
             size = np.zeros(len(rows))
-            for feature_map, weight in zip(self.layout.maps, model.weights, strict=True):
+            for feature_map, weight in zip(self.layout.maps, model.map_weights, strict=True):
                 factors = self.layout.factors(rows.X, feature_map)
                 terms = np.prod([f @ c for f, c in zip(factors, cores, strict=True)], axis=0)
                 size += abs(weight) * np.abs(terms).sum(axis=1)
@@ -146,7 +152,7 @@ def test_maps_of_weight_zero_are_never_evaluated_in_a_sweep(rng):
     layout = TensorLayout((FourierFeatures(2.0), Unwanted()), (2, 4), True)
     rows = rows_of(rng, layout)
     samples = samples_of(rows, layout)
-    model = replace(start(layout, 2, "l1", rng), weights=np.array([1.0, 0.0]))
+    model = replace(start(layout, 2, "l1", rng), map_weights=np.array([1.0, 0.0]))
     samples.start(model.cores[0])
     swept = als.sweep([samples], als.Objective(0.1), als.Sweep(model))
     assert np.isfinite(swept.model.cores[0][0]).all()
@@ -212,7 +218,7 @@ def test_all_zero_weights_before_the_first_sweep_do_not_end_the_fit(rng):
     model = start(layout, 2, "l1", rng)
     objective = als.Objective(0.01, beta=1e6, mixing="l1")
     first = next(als.epochs([samples_of(rows, layout)], objective, model))
-    np.testing.assert_array_equal(first.model.weights, model.weights)
+    np.testing.assert_array_equal(first.model.map_weights, model.map_weights)
 
 
 @pytest.mark.parametrize("kind", ["simplex", "l1"])

@@ -103,7 +103,9 @@ def test_the_sums_of_the_lambda_step_are_those_of_the_dense_responses(layout, se
     equations, S, y = samples_of(p).mixing_equations(), p.scale, p.rows.y
     np.testing.assert_allclose(equations.gram, F.T @ (S[:, None] * F), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(equations.moment, F.T @ (S * y), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose([equations.target, equations.weight], [S @ y**2, S.sum()])
+    np.testing.assert_allclose(
+        [equations.target_norm2, equations.total_weight], [S @ y**2, S.sum()]
+    )
 
 
 @every_layout

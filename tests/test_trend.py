@@ -83,5 +83,5 @@ def test_as_a_weight_tensor_it_is_the_same_function(engine, n_inputs):
     expected = outside @ coefficients[:-1] + coefficients[-1]
     with Compute.open(engine=engine, n_jobs=1) as compute:
         for cores, column in zip(model.cores, expected.T, strict=True):
-            response = compute.predict(outside, cores, model.weights, layout)
+            response = compute.predict(outside, cores, model.map_weights, layout)
             np.testing.assert_allclose(response, column, rtol=1e-10, atol=1e-10)

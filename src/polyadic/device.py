@@ -100,7 +100,7 @@ def predict_tensor(members: Sequence[Member], compute: Compute, X: Tensor) -> Te
             if member.share:
                 inputs, model = scaled(piece, member.inputs), member.model
                 for target, cores in enumerate(model.cores):
-                    response = engine.respond(inputs, cores, model.weights, member.layout)
+                    response = engine.respond(inputs, cores, model.map_weights, member.layout)
                     total[:, target] += member.share * response
         parts.append(total.to(X.device))
     return torch.cat(parts)

@@ -44,7 +44,7 @@ def contributions(
         if id(member.inputs) not in scaled:
             scaled = {id(member.inputs): member.inputs.apply(X)}  # one copy at a time
         (rows,) = scaled.values()
-        weights, layout = member.model.weights, member.layout
+        weights, layout = member.model.map_weights, member.layout
         columns = [compute.predict(rows, cores, weights, layout) for cores in member.model.cores]
         yield member, member.share * np.column_stack(columns)
 

@@ -85,7 +85,7 @@ def problem(request):
 
 
 def assert_same(equations, expected, tolerance):
-    for name in ("gram", "moment", "target", "weight"):
+    for name in ("gram", "moment", "target_norm2", "total_weight"):
         value, truth = getattr(equations, name), getattr(expected, name)
         np.testing.assert_allclose(
             value, truth, rtol=0, atol=tolerance * np.abs(truth).max(), err_msg=name
@@ -165,7 +165,7 @@ def hermitian(gram):
 
 def scale(equations):
     """Return what rounding of the moment is relative to."""
-    return np.sqrt(equations.gram.diagonal().max() * equations.target)
+    return np.sqrt(equations.gram.diagonal().max() * equations.target_norm2)
 
 
 def test_threads_do_not_change_the_last_digit(problem):

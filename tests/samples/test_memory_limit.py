@@ -129,4 +129,4 @@ def test_memory_that_is_set_aside_is_not_for_state():
         budget.reserve(reserved)
         samples = MemorySamples(engine, rows, layout, 100, budget=budget)
         samples.start(cores)
-        assert samples.memoryless is not keeps
+        assert samples.stateless is not keeps

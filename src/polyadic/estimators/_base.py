@@ -192,7 +192,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     def _set_history(self, fits: list[als.Fit]) -> None:
         members = self.members_
-        self.feature_weights_ = np.mean([m.model.weights for m in members], axis=0)
+        self.feature_weights_ = np.mean([m.model.map_weights for m in members], axis=0)
         self.feature_maps_ = list(members[0].layout.maps)
         self.alpha_ = np.full(len(members), float(self._setting("alpha")))
         self.rank_ = np.full(len(members), int(self._setting("rank")))

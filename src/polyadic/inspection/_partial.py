@@ -143,7 +143,7 @@ def _mean_predictions(
     for member in estimator.members_:
         cores = member.model.cores[target]
         scaled, points = member.inputs.apply(X), [member.inputs.apply(rows) for rows in held]
-        for feature_map, weight in zip(member.layout.maps, member.model.weights, strict=True):
+        for feature_map, weight in zip(member.layout.maps, member.model.map_weights, strict=True):
             if weight == 0 or member.share == 0:
                 continue
             others = _terms(member.layout, feature_map, cores, scaled, None, chosen).mean(axis=0)

@@ -32,7 +32,7 @@ class Samples(Protocol):
     """The verbs of an engine, summed over all chunks of one target's rows."""
 
     @property
-    def memoryless(self) -> bool:
+    def stateless(self) -> bool:
         """Whether sums depend on the cores alone, and not on how they came about.
 
         State that is brought from one core to the next gathers rounding on its way.
@@ -64,10 +64,10 @@ class Objective:
 
 @dataclass(frozen=True)
 class Model:
-    """What is learned: one list of cores for each target, and the shared weights λ."""
+    """What is learned: one list of cores for each target, and the maps' shared weights λ."""
 
     cores: tuple[Cores, ...]
-    weights: NDArray[np.float64]
+    map_weights: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,16 +189,16 @@ def epochs(
     if mix_first:
         mixed = _mix(equations, objective, model)
         # A random tensor may please no map; all-zero weights would end the fit right here.
-        model = mixed if mixed.weights.any() else model
+        model = mixed if mixed.map_weights.any() else model
     jittered: tuple[tuple[int, int], ...] = ()
     while True:
-        error = equations.squared_error(model.weights)
+        error = equations.squared_error(model.map_weights)
         loss = 0.5 * error + _penalties(objective, model)
         yield Epoch(
             number=number,
             model=model,
-            loss=loss / equations.weight,
-            error=error / equations.weight,
+            loss=loss / equations.total_weight,
+            error=error / equations.total_weight,
             jittered=jittered,
         )
         done = sweep(targets, objective, under_way or Sweep(model), on_step)
@@ -225,14 +225,14 @@ def sweep(
         for core in cores[: state.core]:
             before = before * cpd.gram(core)
         for index in range(state.core, len(cores)):
-            equations = samples.normal_equations(index, state.model.weights)
+            equations = samples.normal_equations(index, state.model.map_weights)
             others = before * after[index]
             solution = solve_core(equations, others, cores[index], objective.alpha, objective.kind)
             samples.commit(index, solution.value)
             cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
                 state = replace(state, jittered=(*state.jittered, (target, index)))
-            if on_step is not None and samples.memoryless:
+            if on_step is not None and samples.stateless:
                 on_step(_reached(state, target, index + 1, cores))
         state = replace(_reached(state, target, 0, cores), target=target + 1)
     return state
@@ -315,7 +315,7 @@ def _steps(
 ) -> Iterator[Epoch]:
     """Yield epochs from the first, or from the one after `so_far`."""
     number = 0
-    if so_far is None and under_way is None and mix_first is None and len(model.weights) > 1:
+    if so_far is None and under_way is None and mix_first is None and len(model.map_weights) > 1:
         if not early:
             yield from _from_the_better_start(targets, objective, model)
             return
@@ -369,7 +369,7 @@ def _from_the_better_start(
 def mean_error(targets: Sequence[Samples], model: Model) -> float:
     """Return the mean squared error of a model on any rows."""
     equations = mixing_sums(targets, model)
-    return equations.squared_error(model.weights) / equations.weight
+    return equations.squared_error(model.map_weights) / equations.total_weight
 
 
 def mixing_sums(targets: Sequence[Samples], model: Model) -> NormalEquations:
@@ -385,12 +385,14 @@ def mixing_sums(targets: Sequence[Samples], model: Model) -> NormalEquations:
 
 def _mix(equations: NormalEquations, objective: Objective, model: Model) -> Model:
     """Return the model with its optimal λ; a single map keeps the weight it has."""
-    if len(model.weights) == 1:
+    if len(model.map_weights) == 1:
         return model
     weights = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
-    return replace(model, weights=weights)
+    return replace(model, map_weights=weights)
 
 
 def _penalties(objective: Objective, model: Model) -> float:
     norm = sum(cpd.squared_norm(cores) for cores in model.cores)
-    return 0.5 * objective.alpha * norm + penalty(model.weights, objective.mixing, objective.beta)
+    return 0.5 * objective.alpha * norm + penalty(
+        model.map_weights, objective.mixing, objective.beta
+    )

@@ -41,7 +41,7 @@ def solve_mixing(equations: NormalEquations, mixing: str, nonnegative: bool, bet
     Q, c = equations.gram, equations.moment
     require_finite(Q, c)
     if mixing == "simplex":
-        return _simplex(Q, c, equations.target)
+        return _simplex(Q, c, equations.target_norm2)
     if mixing == "l1":
         return nonnegative_quadratic(Q, c - beta) if nonnegative else _l1(Q, c, beta)
     if mixing == "l2":

@@ -29,16 +29,16 @@ class NormalEquations:
         BᵀB, weighted.
     moment : ndarray
         Bᵀy, weighted.
-    target : float
+    target_norm2 : float
         yᵀy, weighted.
-    weight : float
+    total_weight : float
         Sum of the sample weights.
     """
 
     gram: NDArray[np.float64]
     moment: NDArray[np.float64]
-    target: float
-    weight: float
+    target_norm2: float
+    total_weight: float
 
     @classmethod
     def of(
@@ -57,20 +57,24 @@ class NormalEquations:
         return NormalEquations(
             self.gram + other.gram,
             self.moment + other.moment,
-            self.target + other.target,
-            self.weight + other.weight,
+            self.target_norm2 + other.target_norm2,
+            self.total_weight + other.total_weight,
         )
 
     def __iadd__(self, other: NormalEquations) -> NormalEquations:
         """Add in the memory of these sums, which are used up."""
         np.add(self.gram, other.gram, out=self.gram)
         np.add(self.moment, other.moment, out=self.moment)
-        target, weight = self.target + other.target, self.weight + other.weight
-        return NormalEquations(self.gram, self.moment, target, weight)
+        return NormalEquations(
+            self.gram,
+            self.moment,
+            self.target_norm2 + other.target_norm2,
+            self.total_weight + other.total_weight,
+        )
 
     def squared_error(self, v: NDArray[Any]) -> float:
         """Return ‖y − B v‖², at least zero in spite of rounding."""
-        return max(0.0, float(self.target - 2 * (self.moment @ v) + v @ self.gram @ v))
+        return max(0.0, float(self.target_norm2 - 2 * (self.moment @ v) + v @ self.gram @ v))
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def solve_core(
     arrays = (np.ascontiguousarray(array) for array in sums)
     is_complex = solve is compiled_solve.solve_complex
     work = _work(current.size, np.complex128) if is_complex else _work(len(equations.moment))
-    value, sound = solve(*arrays, alpha, equations.target, work)
+    value, sound = solve(*arrays, alpha, equations.target_norm2, work)
     if sound:
         return CoreSolution(value, 0.0)
     return solve_core_guarded(equations, others, current, alpha, objective)
@@ -167,7 +171,7 @@ def solve_core_guarded(
         np.subtract(cross, cross.T, out=matrix.imag)
         _add_penalty(matrix, penalty)
         moment = moment[:half] - 1j * moment[half:]
-    solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target)
+    solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target_norm2)
     if solution.size != half:
         solution = solution[:half] + 1j * solution[half:]
     return CoreSolution(solution.reshape(current.shape), jitter)

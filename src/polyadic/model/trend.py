@@ -64,13 +64,13 @@ def _linear_cores(coefficients: NDArray[Any]) -> Cores:
 
 def _ridge(equations: NormalEquations, n_rows: float) -> NDArray[np.float64]:
     """Return the coefficients, the constant last; the constant is not penalised."""
-    gram, moment, total = equations.gram, equations.moment, equations.weight
+    gram, moment, total = equations.gram, equations.moment, equations.total_weight
     # Integer weights count rows; weights that sum to less than the rows are relative.
     n_rows = max(total, n_rows)
     mean, target_mean = gram[-1, :-1] / total, moment[-1] / total
     covariance = gram[:-1, :-1] - total * np.outer(mean, mean)
     slope = moment[:-1] - total * mean * target_mean
-    scatter = max(equations.target - total * target_mean**2, 0.0)
+    scatter = max(equations.target_norm2 - total * target_mean**2, 0.0)
     deviation = np.sqrt(np.maximum(np.diagonal(covariance), 0.0) / total)
     # A column whose spread is rounding is constant: it gets the coefficient zero.  The
     # variance is a difference of squares, so its root is right to half the digits only.

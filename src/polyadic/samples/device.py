@@ -75,7 +75,7 @@ class DeviceSamples:
         return len(self._rows)
 
     @property
-    def memoryless(self) -> bool:
+    def stateless(self) -> bool:
         """Whether nothing is kept between steps."""
         return self.place != "state"
 

@@ -132,9 +132,9 @@ class StreamSamples:
         return self._reading.n_rows
 
     @property
-    def memoryless(self) -> bool:
+    def stateless(self) -> bool:
         """Whether sums depend on the cores alone."""
-        return self._whole is None or self._whole.memoryless
+        return self._whole is None or self._whole.stateless
 
     def start(self, cores: Cores) -> None:
         """Take these cores; find a place for the rows when they come first."""

@@ -58,7 +58,7 @@ class MemorySamples:
         return len(self._rows)
 
     @property
-    def memoryless(self) -> bool:
+    def stateless(self) -> bool:
         """Whether the engine keeps nothing between steps."""
         return not getattr(self._engine, "keep", False)
 

@@ -79,5 +79,5 @@ def without(
 
 def _moved(trial: Trial, candidate: Candidate, change: Callable[[Cores], Cores]) -> Trial:
     """Return a trial of another candidate, not yet trained, that goes on from changed cores."""
-    model = als.Model(tuple(change(cores) for cores in trial.model.cores), trial.model.weights)
+    model = als.Model(tuple(change(cores) for cores in trial.model.cores), trial.model.map_weights)
     return Trial(candidate, model, losses=trial.losses)

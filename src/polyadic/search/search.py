@@ -243,9 +243,9 @@ class Search:
         share = float(np.clip(equations.moment[0] / power, 0.0, 1.0)) if power > 0 else 0.0
         error = equations.squared_error(np.array([share]))
         # These rows chose the model, so a gain within their noise is none.
-        n_held = max(equations.weight, len(self._held))
+        n_held = max(equations.total_weight, len(self._held))
         least = max(_GAIN, 0.5 / float(np.sqrt(n_held)))
-        return share if error < (1 - least) * equations.target else 0.0
+        return share if error < (1 - least) * equations.target_norm2 else 0.0
 
     def _new_trial(self, candidate: Candidate) -> Trial:
         layout, n_targets = candidate.layout, self._table.y.shape[1]

@@ -182,7 +182,7 @@ def _check_members(model: Any) -> None:
     if len(targets) != 1:
         raise ModelFileError("its members do not agree on the number of targets.")
     for member in model.members_:
-        layout, weights = member.layout, member.model.weights
+        layout, weights = member.layout, member.model.map_weights
         if not isinstance(member.share, float):
             raise ModelFileError("the share of a member is not a number.")
         if len(layout.n_basis) != model.n_features_in_ or weights.shape != (len(layout.maps),):

@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from polyadic import features
 from polyadic.features import FeatureMap
 
+# Fields of version 1 that have another name now.
+_RENAMED_FIELDS = {"Model": {"weights": "map_weights"}}
+
 
 class ModelFileError(ValueError):
     """A model cannot be written to a file, or a file cannot be read as a model."""
@@ -161,7 +164,8 @@ class Decoder:
         return np.array(value["$text"], dtype=np.str_ if value["fixed"] else object)
 
     def _record(self, value: dict[str, Any]) -> Any:
-        fields = {key: self.decode(item) for key, item in value["fields"].items()}
+        renamed = _RENAMED_FIELDS.get(value["$record"], {})
+        fields = {renamed.get(key, key): self.decode(item) for key, item in value["fields"].items()}
         return self._records[value["$record"]](**fields)
 
     def _map(self, value: dict[str, Any]) -> FeatureMap:

@@ -210,7 +210,7 @@ class DaskSamples:
         self._changes: list[tuple[int, NDArray[Any]]] = []
 
     @property
-    def memoryless(self) -> bool:
+    def stateless(self) -> bool:
         """Whether the engine keeps nothing between steps."""
         return not getattr(self._group.setup.engine, "keep", False)
 
