@@ -117,11 +117,13 @@ def test_no_step_raises_the_objective(
         rounding = value.rounding(model)
         assert history[-1] <= history[-2] + slack + rounding + 1e-10 * history[-2]
 
+    class Spy(als.Keeper):
+        def on_step(self, sweep):
+            note(sweep.model)
+
     for _ in range(3):
         als.mixing_sums(samples, model)
-        model = als.sweep(
-            samples, objective, als.Sweep(model), on_step=lambda state: note(state.model)
-        ).model
+        model = als.sweep(samples, objective, als.Sweep(model), Spy()).model
         model = replace(model, cores=tuple(cpd.rebalance(cores) for cores in model.cores))
         note(model)
         model = als._mix(als.mixing_sums(samples, model), objective, model)

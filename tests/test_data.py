@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import r2_score
+from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
 from polyadic import FeatureLearningRegressor
 from polyadic.features import DampedFourierFeatures
 from polyadic.rows.holdout import Part, row_hash, split
+from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import Moments, TargetScaling
-from polyadic.rows.scores import Residuals
-from polyadic.rows.statistics import Statistics
+from polyadic.rows.scores import Evaluation
+from polyadic.rows.statistics import Statistics, fingerprint
 
 
 def rows(n_rows, seed=0, scale=1.0):
@@ -57,23 +58,26 @@ def test_statistics_of_pieces_are_those_of_the_whole():
     X, y, weight = rows(60)
     whole = Statistics.of(X, y, weight)
     parts, first = [], 0
+    prints = []
     for part in pieces([5, 6, 40], X, y, weight):
-        parts.append(Statistics.of(*part, first))
+        parts.append(Statistics.of(*part))
+        prints.append(fingerprint(Rows(*part), first))
         first += len(part[0])
     found = reduce(add, parts)
-    assert (found.n_rows, found.content) == (60, whole.content)
+    assert found.n_rows == whole.n_rows == 60
+    assert sum(prints) % 2**64 == fingerprint(Rows(X, y, weight), 0)
     np.testing.assert_array_equal(found.low, X.min(axis=0))
     np.testing.assert_array_equal(found.high, X.max(axis=0))
 
 
-def test_the_content_of_rows_tells_values_order_and_weights():
+def test_the_fingerprint_of_rows_tells_values_order_and_weights():
     X, y, weight = rows(20)
     swapped = np.arange(20)
     swapped[[3, 4]] = 4, 3
     nudged = X.copy()
     nudged[11, 2] = np.nextafter(nudged[11, 2], 9.0)
-    contents = [
-        Statistics.of(*arrays).content
+    prints = [
+        fingerprint(Rows(*arrays), 0)
         for arrays in (
             (X, y, None),
             (X, y, weight),
@@ -83,13 +87,13 @@ def test_the_content_of_rows_tells_values_order_and_weights():
             (X[:-1], y[:-1], None),
         )
     ]
-    assert len(set(contents)) == len(contents)
+    assert len(set(prints)) == len(prints)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 10, 500, 30_000])
 def test_a_split_parts_the_rows(n_rows):
     X, y, _ = rows(n_rows)
-    kept, held = split(n_rows, lambda seed: row_hash(np.hstack([X, y]), seed), 0.2, seed=5)
+    kept, held = split(n_rows, lambda seed: row_hash([X, y], seed).view(np.uint64), 0.2, seed=5)
     if n_rows == 1:
         assert held is None
         assert kept.mask(X, y).all()
@@ -106,7 +110,7 @@ def test_shares_of_a_part_grow_into_it():
     part = Part(3, above=2**62)
     before = np.zeros(5_000, dtype=bool)
     for share in (0.1, 0.2, 0.4, 0.8, 1.0):
-        mask = part.share(share).mask(X, y)
+        mask = part.subset(share).mask(X, y)
         assert (mask >= before).all()
         assert abs(mask.sum() - share * 0.75 * 5_000) < 5 * 36
         before = mask
@@ -118,17 +122,21 @@ def test_r2_of_pieces_is_that_of_scikit_learn(weighted):
     X, y, weight = rows(90)
     prediction = y + X[:, :2]
     parts = [
-        Residuals.of(y, p, w if weighted else None)
+        Evaluation.of(y, p, w if weighted else None)
         for y, p, w in pieces([10, 11, 70], y, prediction, weight)
     ]
-    expected = r2_score(y, prediction, sample_weight=weight if weighted else None)
-    assert reduce(add, parts).r2() == pytest.approx(expected, rel=1e-12)
+    options = {"sample_weight": weight if weighted else None}
+    found = reduce(add, parts)
+    assert found.r2 == pytest.approx(r2_score(y, prediction, **options), rel=1e-12)
+    assert found.mse == pytest.approx(mean_squared_error(y, prediction, **options), rel=1e-12)
+    assert found.mae == pytest.approx(mean_absolute_error(y, prediction, **options), rel=1e-12)
+    assert found.n_rows == 90
 
 
 def test_r2_of_a_constant_target():
     y = np.ones((5, 1))
-    assert Residuals.of(y, y, None).r2() == r2_score(y, y) == 1.0
-    assert Residuals.of(y, y + 1, None).r2() == r2_score(y, y + 1) == 0.0
+    assert Evaluation.of(y, y, None).r2 == r2_score(y, y) == 1.0
+    assert Evaluation.of(y, y + 1, None).r2 == r2_score(y, y + 1) == 0.0
 
 
 class TestSubsample:

@@ -9,15 +9,15 @@ import pytest
 from sklearn.linear_model import RidgeCV
 
 from polyadic import FeatureLearningRegressor
-from polyadic.compute import Compute, Pace
+from polyadic.compute import Compute, ComputeSpec, SearchLimits
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.model import als, cpd
-from polyadic.rows.scaling import InputScaling
 from polyadic.search import moves
 from polyadic.search.candidates import Candidate, Space, default_maps
 from polyadic.search.search import Search
-from polyadic.search.trials import Table, Trial
+from polyadic.search.trials import Trial
 from tests.oracle import dense_features, dense_weight
+from tests.small import data_of
 
 MAP = DampedFourierFeatures(2.0, 0.7)
 
@@ -41,11 +41,9 @@ def fitted():
 def search(space, n=200, seed=0):
     """Return the search of one member on rows that are in the unit cube already."""
     X, y = curved(n)
-    y = ((y - y.mean()) / y.std())[:, None]
-    scalings = {0.0: InputScaling.identity(X.shape[1])}
-    table = Table({0.0: X}, scalings, y, None, (X, y))
-    with Compute.open(engine="reference", n_jobs=1) as compute:
-        return Search(table, space, compute, 0.2, seed)
+    data = data_of(X, y[:, None], scale_inputs=False)
+    with ComputeSpec(engine="reference", n_jobs=1).open() as compute:
+        return Search(data, {0.0: data.view.inputs}, space, compute, 0.2, seed)
 
 
 SPACE = Space(((4,) * 4, (2,) * 4), (2, 4), (1e-3, 1e-2), (0.0,), (False,), n_candidates=4)
@@ -129,10 +127,11 @@ def test_an_input_left_out_is_one_averaged_over(rng):
     member = search(replace(SPACE, n_basis=((2,) * 4,)))
     candidate = Candidate(MAP, (2,) * 4, 3, 1e-3, 0.0, False)
     cores = cpd.initial_cores(candidate.layout.core_sizes, 3, True, rng)
-    reduced = member._without(Trial(candidate, als.Model((cores,), np.ones(1))), [1, 2])
+    trial = Trial(candidate, als.Model((cores,), np.ones(1)))
+    reduced = moves.without(trial, [1, 2], member._mean_factors(candidate))
     assert reduced.candidate.n_basis == (2, 1, 1, 2)
     X = rng.uniform(size=(7, 4))
-    w, others = dense_weight(cores), member._table.scaled[0.0][member._held]
+    w, others = dense_weight(cores), member._held.store.rows.X
     expected = []
     for row in X:
         # The two inputs are averaged independently of each other: all pairs of their values.
@@ -331,9 +330,11 @@ def test_verbose_says_where_the_time_went(capsys):
 
 
 def test_rows_of_screening_and_of_judging_are_bounded(monkeypatch):
-    monkeypatch.setattr(Compute, "pace", Pace(few_rows=4_000, held_rows=30))
+    monkeypatch.setattr(Compute, "limits", SearchLimits(few_rows=4_000, held_rows=30))
     few = search(SPACE, n=50_000)
-    monkeypatch.setattr(Compute, "pace", Pace(few_rows=8_000, held_rows=10_000))
+    monkeypatch.setattr(Compute, "limits", SearchLimits(few_rows=8_000, held_rows=10_000))
     many = search(SPACE, n=50_000)
-    assert (len(few._few), len(few._held)) == (4_000, 30)
-    assert (len(many._few), len(many._held)) == (5_000, 10_000)
+    # The hash leaves their number to chance: five standard deviations of it.
+    for found, expected in ((few._few, 4_000), (few._held, 30), (many._few, 5_000)):
+        assert abs(found.n_rows - expected) < 5 * expected**0.5
+    assert abs(many._held.n_rows - 10_000) < 5 * 90

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from polyadic.compute import Compute
-from polyadic.model import trend
+from polyadic.compute import ComputeSpec
+from polyadic.rows.view import standard_prediction
+from polyadic.search.trend import linear_trend
+from tests.small import data_of, respond_reference
 
 
 def problem(n=60, n_inputs=5, noise=0.5, seed=0):
@@ -15,6 +17,15 @@ def problem(n=60, n_inputs=5, noise=0.5, seed=0):
     X = rng.uniform(size=(n, n_inputs)) * np.arange(1, n_inputs + 1)
     y = X @ rng.standard_normal((n_inputs, 2)) + [1.0, -2.0]
     return X, y + noise * rng.standard_normal(y.shape)
+
+
+def coefficients_of(X, y, weight=None):
+    """Return β₁ … β_D and β₀ of each target, read off the function that was fitted."""
+    data = data_of(X, y, weight, scale_inputs=False)
+    corners = np.vstack([np.zeros(X.shape[1]), np.eye(X.shape[1])])
+    values = standard_prediction([linear_trend(data)], corners, respond_reference)
+    values = data.view.targets.undo(values)
+    return np.vstack([values[1:] - values[0], values[:1]])
 
 
 def ridge_by_rows(X, y):
@@ -40,35 +51,36 @@ def ridge_by_rows(X, y):
 def test_it_is_the_ridge_of_least_cross_validation_error(n, noise):
     X, y = problem(n, noise=noise)
     expected = np.column_stack([ridge_by_rows(X, column) for column in y.T])
-    np.testing.assert_allclose(trend.linear_trend(X, y, None), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(coefficients_of(X, y), expected, rtol=1e-7, atol=1e-9)
 
 
 def test_fewer_rows_than_inputs():
     X, y = problem(n=10, n_inputs=25, noise=30.0)  # so that no strength is next to nothing
     expected = np.column_stack([ridge_by_rows(X, column) for column in y.T])
-    np.testing.assert_allclose(trend.linear_trend(X, y, None), expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(coefficients_of(X, y), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_an_exact_line_is_found():
     X, y = problem(n=200, noise=0.0)
-    fitted = trend.evaluate(trend.linear_trend(X, y, None), X)
+    coefficients = coefficients_of(X, y)
+    fitted = X @ coefficients[:-1] + coefficients[-1]
     assert np.abs(fitted - y).max() < 1e-4 * np.ptp(y)
 
 
 def test_an_integer_weight_is_a_repeated_row():
     X, y = problem()
     count = np.random.RandomState(1).randint(1, 5, size=len(X))
-    weighted = trend.linear_trend(X, y, count.astype(float))
-    repeated = trend.linear_trend(np.repeat(X, count, axis=0), np.repeat(y, count, axis=0), None)
+    weighted = coefficients_of(X, y, count.astype(float))
+    repeated = coefficients_of(np.repeat(X, count, axis=0), np.repeat(y, count, axis=0))
     np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6])
 def test_a_constant_column_gets_no_coefficient(value):
     X, y = problem()
-    without = trend.linear_trend(X[:, 1:], y, None)
+    without = coefficients_of(X[:, 1:], y)
     X[:, 0] = value
-    coefficients = trend.linear_trend(X, y, None)
+    coefficients = coefficients_of(X, y)
     assert (coefficients[0] == 0).all()
     np.testing.assert_allclose(coefficients[1:], without, rtol=1e-9)
 
@@ -77,11 +89,10 @@ def test_a_constant_column_gets_no_coefficient(value):
 @pytest.mark.parametrize("engine", ["reference", "compiled"])
 def test_as_a_weight_tensor_it_is_the_same_function(engine, n_inputs):
     X, y = problem(n_inputs=n_inputs)
-    coefficients = trend.linear_trend(X, y, None)
-    model, layout = trend.trend_model(coefficients), trend.trend_layout(n_inputs)
+    data = data_of(X, y, scale_inputs=False)
+    member, coefficients = linear_trend(data), coefficients_of(X, y)
     outside = np.vstack([X, -10 * X])
     expected = outside @ coefficients[:-1] + coefficients[-1]
-    with Compute.open(engine=engine, n_jobs=1) as compute:
-        for cores, column in zip(model.cores, expected.T, strict=True):
-            response = compute.predict(outside, cores, model.map_weights, layout)
-            np.testing.assert_allclose(response, column, rtol=1e-10, atol=1e-10)
+    with ComputeSpec(engine=engine, n_jobs=1).open() as compute:
+        found = data.view.targets.undo(standard_prediction([member], outside, compute.predict))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

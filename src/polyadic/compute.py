@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,11 @@ from polyadic.samples.memory import MemorySamples, predict
 from polyadic.samples.placement import Budget
 from polyadic.samples.workers import Workers
 
-if TYPE_CHECKING:
-    from polyadic.rows.view import View
-
-ENGINES = ("auto", "compiled", "reference")
+ENGINES = ("auto", "compiled", "reference", "torch")
 
 
 @dataclass(frozen=True)
-class Pace:
+class SearchLimits:
     """How much a search may take of what it computes with.
 
     Parameters
@@ -48,6 +45,55 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class ComputeSpec:
+    """Names."""
+
+    engine: str = "auto"
+    device: str | None = None
+    dtype: str = "float64"
+    chunk_size: int | None = None
+    memory_limit: float | str | None = None
+    n_jobs: int | None = None
+    objective: str = "real"
+
+    @property
+    def on_torch(self) -> bool:
+        return self.engine == "torch" or (self.device or "cpu").split(":")[0] != "cpu"
+
+    def check(self) -> None:
+        if self.on_torch:
+            from polyadic.device import check_device
+
+            check_device(self.device or "cpu")
+
+    @contextmanager
+    def open(self) -> Iterator[Compute]:
+        """Hold threads for the length of a fit or a prediction."""
+        if self.on_torch:
+            from polyadic.device import DeviceCompute, few_blas_threads
+
+            with interruptible(), few_blas_threads():
+                yield DeviceCompute.on(
+                    "auto",
+                    self.device or "cpu",
+                    self.dtype,
+                    self.chunk_size or "auto",
+                    self.memory_limit,
+                    self,
+                )
+            return
+        budget = Budget(self.memory_limit)
+        with interruptible(), Workers(_openmp_effective_n_threads(self.n_jobs)).open() as workers:
+            yield Compute(
+                _engine(self.engine, self.dtype, self.objective),
+                self.chunk_size,
+                workers,
+                budget,
+                self,
+            )
+
+
+@dataclass(frozen=True)
 class Compute:
     """An engine, the rows of a chunk, and the threads that chunks are spread over."""
 
@@ -55,46 +101,17 @@ class Compute:
     chunk_size: int | None
     workers: Workers
     budget: Budget
+    spec: Any = None
 
-    pace: ClassVar[Pace] = Pace()
+    limits: ClassVar[SearchLimits] = SearchLimits()
 
-    @classmethod
-    @contextmanager
-    def open(
-        cls,
-        *,
-        engine: str = "auto",
-        device: str | None = None,
-        dtype: str = "float64",
-        chunk_size: int | str = "auto",
-        memory_limit: float | str | None = None,
-        n_jobs: int | None = None,
-        objective: str = "real",
-    ) -> Iterator[Compute]:
-        """Hold threads for the length of a fit or a prediction."""
-        if on_device(device):
-            from polyadic.device import DeviceCompute, few_blas_threads
-
-            with interruptible(), few_blas_threads():
-                yield DeviceCompute.on(engine, device, dtype, chunk_size, memory_limit)
-            return
-        if memory_limit is not None and engine == "reference":
-            raise ValueError(
-                f"`memory_limit` must be None with engine='reference', got {memory_limit!r}. "
-                "Use engine='compiled', whose state can be measured and done without."
-            )
-        rows = None if isinstance(chunk_size, str) else chunk_size
-        budget = Budget(memory_limit)
-        with interruptible(), Workers(_openmp_effective_n_threads(n_jobs)).open() as workers:
-            yield cls(_engine(engine, dtype, objective), rows, workers, budget)
-
-    def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
+    def samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
         """Return the samples of one target's rows."""
+        rows = rows if see is None else see(rows)
         return MemorySamples(self.engine, rows, layout, self.chunk_size, self.workers, self.budget)
 
-    def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
-        """Return the samples of each target of rows in their own units."""
-        return [self.samples(each, layout) for each in view.rows(rows)]
+    def for_pieces(self) -> Compute:
+        return self
 
     def predict(
         self,

@@ -5,15 +5,15 @@ This module is light; torch is imported when a device is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.compute import Compute, Pace
+from polyadic.compute import Compute, SearchLimits
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
@@ -23,10 +23,7 @@ from polyadic.samples.workers import Workers, thread_pools
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
-    from polyadic.members import Member
-    from polyadic.rows.view import View
 
 _PREDICTED_ROWS = 2**20  # rows that are predicted at a time
 _SOLVING_THREADS = 4
@@ -36,7 +33,7 @@ class DeviceCompute(Compute):
     """A PyTorch engine on one device, and how much of its memory to use."""
 
     # Screening is a chain of launches there: eight times the rows take hardly longer.
-    pace = Pace(few_rows=128_000, held_rows=160_000, work=1e15)
+    limits = SearchLimits(few_rows=128_000, held_rows=160_000, work=1e15)
 
     @classmethod
     def on(
@@ -46,13 +43,14 @@ class DeviceCompute(Compute):
         dtype: str,
         chunk_size: int | str,
         memory_limit: float | str | None,
+        spec: Any = None,
     ) -> DeviceCompute:
         """Check that the device is there, and make an engine for it."""
         check_device(device, engine)
         from polyadic.engines.torch.engine import TorchEngine
 
         rows = None if isinstance(chunk_size, str) else chunk_size
-        return cls(TorchEngine(device, dtype), rows, Workers(), Budget(memory_limit))
+        return cls(TorchEngine(device, dtype), rows, Workers(), Budget(memory_limit), spec)
 
     def samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
         """Return the samples of one target's rows; `see` scales those that are not yet."""
@@ -63,47 +61,19 @@ class DeviceCompute(Compute):
         limit = self.budget.limit
         return DeviceSamples(self.engine, rows, layout, self.chunk_size, limit, see)
 
-    def through(self, view: View, rows: Rows, layout: TensorLayout) -> list[Samples]:
-        """Return the samples of each target; the device scales its rows itself."""
-        from polyadic.sources.tensor_view import seen
-
-        return [
-            self.samples(rows, layout, partial(seen, view=view, target=target))
-            for target in range(rows.y.shape[1])
-        ]
-
     def predict(
         self, X: NDArray[Any], cores: Cores, weights: NDArray[np.float64], layout: TensorLayout
     ) -> NDArray[np.float64]:
         """Return the response of every row of `X`."""
         size = self.chunk_size or _PREDICTED_ROWS
         parts = [X[first : first + size] for first in range(0, len(X), size)]
-        responses = [self.engine.predict(part, cores, weights, layout) for part in parts]
-        return np.concatenate(responses)
+        if not is_tensor(X):
+            return np.concatenate(
+                [self.engine.predict(part, cores, weights, layout) for part in parts]
+            )
+        import torch
 
-
-def predict_tensor(members: Sequence[Member], compute: Compute, X: Tensor) -> Tensor:
-    """Return the standardised prediction for a tensor in its own units, a column a target."""
-    import torch
-
-    from polyadic.engines.torch.engine import TorchEngine
-    from polyadic.sources.tensor_view import scaled
-
-    engine, parts = compute.engine, []
-    assert isinstance(engine, TorchEngine)
-    size = compute.chunk_size or _PREDICTED_ROWS
-    for first in range(0, len(X), size):
-        piece = X[first : first + size].to(engine.device)
-        shape = len(piece), len(members[0].model.cores)
-        total = torch.zeros(shape, dtype=torch.float64, device=engine.device)
-        for member in members:
-            if member.share:
-                inputs, model = scaled(piece, member.inputs), member.model
-                for target, cores in enumerate(model.cores):
-                    response = engine.respond(inputs, cores, model.map_weights, member.layout)
-                    total[:, target] += member.share * response
-        parts.append(total.to(X.device))
-    return torch.cat(parts)
+        return torch.cat([self.engine.respond(part, cores, weights, layout) for part in parts])
 
 
 @contextmanager

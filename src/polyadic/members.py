@@ -1,52 +1,82 @@
-"""Members: independently fitted models whose predictions are added up by their shares."""
+"""The one way to predict: members, whose shares add up, in the targets' own units.
+
+Every source of rows maps a `Predictor` over its pieces: arrays at once, files batch by batch,
+Dask collections partition by partition on the workers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.compute import Compute
-from polyadic.features import FeatureMap, TensorLayout
-from polyadic.model.als import Model
-from polyadic.rows.scaling import InputScaling
+from polyadic.compute import Compute, ComputeSpec
+from polyadic.features import FeatureMap
+from polyadic.rows.arrays import array_namespace, on_host
+from polyadic.rows.scaling import TargetScaling
+from polyadic.rows.view import Member, standard_prediction
+
+__all__ = ["Member", "Predictor", "ignore_overflow", "map_shares"]
 
 
 @dataclass(frozen=True)
-class Member:
-    """One fitted model, how it sees the inputs, and its share of the prediction."""
+class Predictor:
+    """All that predicts; it can be sent to where the rows are.
 
-    inputs: InputScaling
-    layout: TensorLayout
-    model: Model
-    share: float = 1.0
+    Parameters
+    ----------
+    members : sequence of Member
+        Their shares are added up.
+    targets : TargetScaling
+        From the standardised sum to the targets' own units.
+    single_target : bool
+        Whether predictions are a vector.
+    spec : ComputeSpec
+        What to compute with.
+    """
+
+    members: Sequence[Member]
+    targets: TargetScaling
+    single_target: bool
+    spec: ComputeSpec
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return len(self.targets.mean)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[..., Any]]:
+        """Give the function that predicts checked rows, arrays or tensors, a column a target."""
+        with ignore_overflow(), self.spec.open() as compute:
+            yield partial(self._predict, compute)
+
+    def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
+        xp = array_namespace(X)
+        y = self.targets.undo(standard_prediction(self.members, X, compute.predict))
+        bad = on_host(xp.any(~xp.isfinite(y), axis=1))
+        if bad.any():
+            row = first_row + int(np.argmax(bad))
+            raise ValueError(
+                f"`X` must lie where the feature maps are finite, but row {row} and "
+                f"{int(bad.sum()) - 1} others overflow: they are too far outside the training "
+                "range. Clip them to it, or use Fourier features."
+            )
+        return y
+
+    def shape(self, y: Any) -> Any:
+        """Return predictions as users expect them: a vector, or a column a target."""
+        return y[:, 0] if self.single_target else y
 
 
-def predict(members: Sequence[Member], compute: Compute, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the standardised prediction for rows in their own units, a column a target."""
-    total = np.zeros((len(X), len(members[0].model.cores)))
-    for _, response in contributions(members, compute, X):
-        total += response
-    return total
-
-
-def contributions(
-    members: Sequence[Member], compute: Compute, X: NDArray[Any]
-) -> Iterator[tuple[Member, NDArray[np.float64]]]:
-    """Yield what each member adds to the prediction."""
-    scaled: dict[int, NDArray[np.float64]] = {}
-    for member in members:
-        if not member.share:
-            continue
-        if id(member.inputs) not in scaled:
-            scaled = {id(member.inputs): member.inputs.apply(X)}  # one copy at a time
-        (rows,) = scaled.values()
-        weights, layout = member.model.map_weights, member.layout
-        columns = [compute.predict(rows, cores, weights, layout) for cores in member.model.cores]
-        yield member, member.share * np.column_stack(columns)
+def ignore_overflow() -> AbstractContextManager[Any]:
+    """Suppress NumPy's overflow warnings; overflow is detected later and raised as an error."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def map_shares(
@@ -57,12 +87,13 @@ def map_shares(
     A part is the covariance of what the map contributes with the whole prediction, over
     the variance of the whole, on the rows of `X`.
     """
-    parts = list(contributions(members, compute, X))
-    total = np.sum([response for _, response in parts], axis=0) if parts else np.zeros(1)
+    used = [member for member in members if member.share]
+    parts = [on_host(standard_prediction([member], X, compute.predict)) for member in used]
+    total = np.sum(parts, axis=0) if parts else np.zeros(1)
     total = total - total.mean(axis=0)
     variance = float((total**2).sum())
     shares: dict[FeatureMap, float] = {m: 0.0 for member in members for m in member.layout.maps}
-    for member, response in parts:
+    for member, response in zip(used, parts, strict=True):
         (feature_map,) = member.layout.maps  # members of an automatic fit have one map each
         if variance > 0:
             shares[feature_map] += float((response * total).sum()) / variance

@@ -1,7 +1,4 @@
-"""Rows that are torch tensors: seen, hashed, checked and predicted as NumPy rows are.
-
-The device "cpu:0" is PyTorch on the CPU; plain "cpu" would be the compiled engine.
-"""
+"""Rows that are torch tensors: seen, hashed, checked and predicted as NumPy rows are."""
 
 from __future__ import annotations
 
@@ -16,22 +13,23 @@ from polyadic import (  # noqa: E402
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
-from polyadic.device import DeviceCompute  # noqa: E402
+from polyadic.compute import ComputeSpec  # noqa: E402
 from polyadic.engines.reference import ReferenceEngine  # noqa: E402
 from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
 from polyadic.features import DampedFourierFeatures, TensorLayout  # noqa: E402
 from polyadic.model import cpd  # noqa: E402
-from polyadic.rows.holdout import Part, row_hash  # noqa: E402
+from polyadic.rows.holdout import Part  # noqa: E402
 from polyadic.rows.rows import Rows  # noqa: E402
 from polyadic.rows.scaling import InputScaling  # noqa: E402
-from polyadic.rows.view import View  # noqa: E402
+from polyadic.rows.view import Member, View  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
-from polyadic.sources.data import ArrayData  # noqa: E402
-from polyadic.sources.tensor_view import scaled, seen  # noqa: E402
-from polyadic.sources.tensors import TensorData  # noqa: E402
+from polyadic.search.trend import linear_layout, linear_model  # noqa: E402
+from polyadic.sources.arrays import ArrayStore  # noqa: E402
 from tests.contract.test_engines import assert_same  # noqa: E402
+from tests.small import data_of, respond_reference  # noqa: E402
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu:0"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+TORCH = {"engine": "torch", "device": DEVICE}
 NAMES = ["a", "b", "c"]
 
 
@@ -59,31 +57,34 @@ def test_scaled_tensors_are_scaled_arrays(table, blend, columns):
     scaling = InputScaling.fit(X[:300], NAMES, blend=blend, max_knots=16)
     beyond = np.concatenate([X, X * 2 + 1, -X])
     (there,) = tensors(beyond)
-    np.testing.assert_allclose(host(scaled(there, scaling)), scaling.apply(beyond), atol=1e-14)
+    np.testing.assert_allclose(host(scaling.apply(there)), scaling.apply(beyond), atol=1e-14)
 
 
 def test_a_view_of_tensors_is_that_of_arrays(table, rng):
     X, y, weight = table
-    data = ArrayData.of(X, y, weight, NAMES)
-    bent = InputScaling.fit(X, NAMES, blend=0.5)
-    view = View(bent, data.view.targets, rng.standard_normal((4, 2)), data.view.inputs)
-    for target, expected in enumerate(view.rows(Rows(X, y, weight))):
-        found = seen(Rows(*tensors(X, y, weight)), view, target)
-        np.testing.assert_allclose(host(found.X), expected.X, atol=1e-14)
-        np.testing.assert_allclose(host(found.y), expected.y, atol=1e-12)
+    data = data_of(X, y, weight)
+    line = linear_model(rng.standard_normal((4, 2)))
+    trend = Member(data.view.inputs, linear_layout(3), line, share=0.5)
+    view = View(InputScaling.fit(X, NAMES, blend=0.5), data.view.targets, (trend,))
+    there = Rows(*tensors(X, y, weight))
+    with ComputeSpec(**TORCH).open() as compute:
+        for target in (0, 1):
+            expected = view.see(Rows(X, y, weight), target, respond_reference)
+            found = view.see(there, target, compute.predict)
+            np.testing.assert_allclose(host(found.X), expected.X, atol=1e-14)
+            np.testing.assert_allclose(host(found.y), expected.y, atol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_known_of_tensors_is_what_is_known_of_arrays(table, weighted, monkeypatch):
-    monkeypatch.setattr("polyadic.sources.tensors._PIECE", 500)
     X, y, weight = table if weighted else (*table[:2], None)
     y[3] = -0.0  # hashed like 0.0
-    arrays = ArrayData.of(X, y, weight, NAMES)
-    rows = Rows(*tensors(X, y), None if weight is None else tensors(weight)[0])
-    data = TensorData.of(rows, NAMES, scale_inputs=True, single_target=False)
+    arrays = data_of(X, y, weight)
+    monkeypatch.setattr("polyadic.sources.arrays._PIECE", 500)
+    data = data_of(*tensors(X, y), None if weight is None else tensors(weight)[0])
     assert (data.n_rows, data.n_targets) == (arrays.n_rows, arrays.n_targets)
-    assert data.total == pytest.approx(arrays.total)
-    assert data.content() == arrays.content()
+    assert data.total_weight == pytest.approx(arrays.total_weight)
+    assert data.fingerprint() == arrays.fingerprint()
     np.testing.assert_array_equal(data.hashes(3), arrays.hashes(3))
     for name in ("mean", "scale"):
         known, expected = (getattr(each.view.targets, name) for each in (data, arrays))
@@ -95,12 +96,12 @@ def test_what_is_known_of_tensors_is_what_is_known_of_arrays(table, weighted, mo
 
 def test_a_part_of_tensors_is_that_of_arrays(table):
     X, y, _ = table
-    data = TensorData.of(Rows(*tensors(X, y)), NAMES, scale_inputs=True, single_target=False)
-    hashes = np.sort(row_hash(np.column_stack([X, y]), 5))
-    for part in (Part(5, upto=int(hashes[70])), Part(5, above=int(hashes[70])), Part(5).share(0.6)):
+    data = data_of(*tensors(X, y))
+    limit = int(np.sort(data.hashes(5))[70])
+    for part in (Part(5, upto=limit), Part(5, above=limit), Part(5).subset(0.6)):
         expected = X[part.mask(X, y)]
         assert 0 < len(expected) < len(X)
-        np.testing.assert_array_equal(host(data._part(part).X), expected)
+        np.testing.assert_array_equal(host(data.gather(part).store.rows.X), expected)
 
 
 def smooth(rng, n_rows=500):
@@ -118,14 +119,14 @@ def test_a_fit_of_tensors_is_that_of_arrays(rng, dtype, early_stopping):
     options = {**OPTIONS, "early_stopping": early_stopping}
     expected = KernelMachineRegressor(**options).fit(X, y)
     there = [torch.tensor(array, dtype=dtype, device=DEVICE) for array in (X, y)]
-    model = KernelMachineRegressor(**options, device=DEVICE).fit(*there)
+    model = KernelMachineRegressor(**options, **TORCH).fit(*there)
     np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
     found = model.predict(there[0])
     assert (found.device, found.dtype) == (there[0].device, torch.float64)
     np.testing.assert_allclose(host(found), expected.predict(X), atol=1e-8)
     assert model.score(*there) == pytest.approx(expected.score(X, y))
     single = [array.astype(str(dtype).removeprefix("torch.")) for array in (X, y)]
-    arrays = KernelMachineRegressor(**options, device=DEVICE).fit(*single)
+    arrays = KernelMachineRegressor(**options, **TORCH).fit(*single)
     np.testing.assert_allclose(arrays.loss_curve_, expected.loss_curve_, rtol=1e-9)
 
 
@@ -135,7 +136,7 @@ def test_weights_targets_and_rows_of_weight_zero(rng):
     weight = rng.randint(0, 3, len(X)).astype(float)
     maps = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.8)]
     expected = FeatureLearningRegressor(maps, **OPTIONS).fit(X, Y, weight)
-    model = FeatureLearningRegressor(maps, **OPTIONS, device=DEVICE).fit(*tensors(X, Y, weight))
+    model = FeatureLearningRegressor(maps, **OPTIONS, **TORCH).fit(*tensors(X, Y, weight))
     np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
     (there,) = tensors(X)
     np.testing.assert_allclose(host(model.predict(there)), expected.predict(X), atol=1e-8)
@@ -143,7 +144,7 @@ def test_weights_targets_and_rows_of_weight_zero(rng):
 
 def test_an_automatic_fit_of_tensors(rng):
     X, y = smooth(rng, 300)
-    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, "device": DEVICE}
+    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, **TORCH}
     model = FeatureLearningRegressor(**options).fit(*tensors(X, y))
     assert model.score(*tensors(X, y)) > 0.95
     assert FeatureLearningRegressor(**options).fit(X, y).score(X, y) > 0.95
@@ -152,20 +153,20 @@ def test_an_automatic_fit_of_tensors(rng):
 def test_rows_on_the_device_are_not_copied_where_products_do_not_fit(rng):
     X, y = smooth(rng, 3000)
     (there, target) = tensors(X, y[:, None])
-    data = TensorData.of(Rows(there, target), NAMES, scale_inputs=True, single_target=True)
+    data = data_of(there, target)
     layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (8,) * 3, quantized=True)
-    compute = DeviceCompute.on("auto", DEVICE, "float64", 500, 450_000)
     cores = cpd.initial_cores(layout.core_sizes, 4, True, np.random.RandomState(0))
-    (samples,) = data.samples(compute, layout)
-    samples.start(cores)
-    assert samples.place == "rows"
-    assert samples._chunks[0].X.data_ptr() == there.data_ptr()
-    (scaled_rows,) = ArrayData.of(X, y[:, None], None, NAMES).view.rows(Rows(X, y[:, None]))
-    oracle = MemorySamples(ReferenceEngine(), scaled_rows, layout, len(X))
-    oracle.start(cores)
-    for core in (0, 5):
-        expected = oracle.normal_equations(core, np.ones(1))
-        assert_same(samples.normal_equations(core, np.ones(1)), expected, 1e-9)
+    with ComputeSpec(**TORCH, chunk_size=500, memory_limit=450_000).open() as compute:
+        (samples,) = data.samples(compute, layout)
+        samples.start(cores)
+        assert samples.place == "rows"
+        assert samples._chunks[0].X.data_ptr() == there.data_ptr()
+        seen = data_of(X, y[:, None]).view.see(Rows(X, y[:, None]), 0, respond_reference)
+        oracle = MemorySamples(ReferenceEngine(), seen, layout, len(X))
+        oracle.start(cores)
+        for core in (0, 5):
+            expected = oracle.normal_equations(core, np.ones(1))
+            assert_same(samples.normal_equations(core, np.ones(1)), expected, 1e-9)
 
 
 def test_a_search_over_folds_takes_tensors(rng):
@@ -176,7 +177,7 @@ def test_a_search_over_folds_takes_tensors(rng):
 
 
 def fitted_losses(X, y, weight=None, **options):
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE, **options)
+    model = KernelMachineRegressor(**OPTIONS, **TORCH, **options)
     return model.fit(X, y, weight).loss_curve_
 
 
@@ -213,7 +214,7 @@ def test_other_numbers_are_what_their_values_say(rng, kind):
     double = [array.double().numpy() for array in (X, y, weight)]
     options = {"n_basis": 2, "rank": 2, "max_iter": 1}
     expected = KernelMachineRegressor(**{**OPTIONS, **options}).fit(*double)
-    model = KernelMachineRegressor(**{**OPTIONS, **options}, device=DEVICE)
+    model = KernelMachineRegressor(**{**OPTIONS, **options}, **TORCH)
     model.fit(*(array.to(DEVICE) for array in (X, y, weight)))
     np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
     assert model.score(X.to(DEVICE), y) == pytest.approx(expected.score(*double[:2]))
@@ -222,21 +223,20 @@ def test_other_numbers_are_what_their_values_say(rng, kind):
 
 
 def test_weights_are_summed_in_double_precision():
-    rows = Rows(torch.ones(300, 1), torch.ones(300, 1), torch.full((300,), 1e36))
-    data = TensorData.of(rows, NAMES, scale_inputs=True, single_target=True)
-    assert data.total == pytest.approx(3e38)
+    data = data_of(torch.ones(300, 1), torch.ones(300, 1), torch.full((300,), 1e36))
+    assert data.total_weight == pytest.approx(3e38)
 
 
 def test_predictions_carry_no_gradients(rng):
     X, y = smooth(rng)
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(X, y)
+    model = KernelMachineRegressor(**OPTIONS, **TORCH).fit(X, y)
     there = torch.tensor(X, device=DEVICE, requires_grad=True)
     assert not model.predict(there).requires_grad
 
 
 def test_tensors_are_predicted_in_chunks(rng, monkeypatch):
     X, y = smooth(rng)
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE, chunk_size=120).fit(X, y)
+    model = KernelMachineRegressor(**OPTIONS, **TORCH, chunk_size=120).fit(X, y)
     sizes = []
     respond = TorchEngine.respond
 
@@ -253,18 +253,23 @@ def test_tensors_are_predicted_in_chunks(rng, monkeypatch):
 def test_knots_may_be_a_subnormal_gap_apart():
     X = np.array([[0.0], [1e-310], [2e-310], [1.0], [0.5], [-1.0], [2.0]])
     scaling = InputScaling.fit(X[:4], NAMES, blend=0.5)
-    found = host(scaled(*tensors(X), scaling))
+    found = host(scaling.apply(*tensors(X)))
     np.testing.assert_allclose(found, scaling.apply(X), atol=1e-14)
 
 
-def test_a_search_on_a_device_sees_some_rows_and_its_last_epochs_all(rng, monkeypatch):
-    monkeypatch.setattr("polyadic.sources.tensors._SEARCHED", 0)
-    monkeypatch.setattr("polyadic.estimators.feature_learning.SEARCH_ROWS", 150)
+def test_a_search_leaves_rows_on_their_device(rng, monkeypatch):
     X, y = smooth(rng, 400)
     weight = rng.randint(1, 3, len(X)).astype(float)
-    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, "device": DEVICE}
+    monkeypatch.setattr("polyadic.search.policy._SCALING_ROWS", 100)
+    stores = []
+    start = ArrayStore.__init__
+    monkeypatch.setattr(
+        ArrayStore, "__init__", lambda self, rows: (start(self, rows), stores.append(rows))[0]
+    )
+    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, **TORCH}
     model = FeatureLearningRegressor(**options).fit(*tensors(X, y, weight))
-    assert max(model.selection_["n_rows"]) < 150
+    assert len(stores) > 2
+    assert all(isinstance(rows.X, torch.Tensor) for rows in stores)
     assert model.n_samples_fit_ == 400
     assert model.score(*tensors(X, y)) > 0.95
 
@@ -293,11 +298,11 @@ WRONG = {
 def test_wrong_tensors_get_an_error_that_says_what_to_do(rng, wrong):
     change, message = WRONG[wrong]
     with pytest.raises(ValueError, match=message):
-        KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(*change(*tensors(*smooth(rng))))
+        KernelMachineRegressor(**OPTIONS, **TORCH).fit(*change(*tensors(*smooth(rng))))
 
 
 def test_tensors_to_predict_have_the_inputs_of_the_fit(rng):
     there = tensors(*smooth(rng))
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(*there)
+    model = KernelMachineRegressor(**OPTIONS, **TORCH).fit(*there)
     with pytest.raises(ValueError, match="`X` must have the 3 inputs of the fit, got 2"):
         model.predict(there[0][:, :2])

@@ -21,7 +21,7 @@ from polyadic.cli.errors import Mistake
 from polyadic.cli.prepare import Preparation, target_name
 from polyadic.cli.tables import listed
 from polyadic.cli.training import MAX_KEPT, Fitted, notes_of
-from polyadic.rows.scores import Residuals
+from polyadic.rows.scores import Evaluation
 from polyadic.sources.files.paths import format_of, found, open_file
 from polyadic.sources.files.row_files import NUMBER
 from polyadic.sources.files.row_source import RowSource
@@ -160,10 +160,10 @@ def predictions(fitted: Fitted, source: RowSource) -> Iterator[NDArray[np.float6
 
 def compared(fitted: Fitted, source: RowSource, stride: int = 1) -> dict[str, Any]:
     """Return the errors of predictions, and every `stride`-th pair for pictures."""
-    parts, absolute, pairs = list[Residuals](), 0.0, list[NDArray[Any]]()
+    parts, absolute, pairs = list[Evaluation](), 0.0, list[NDArray[Any]]()
     with _in_words_of_the_command():
         for batch, predicted in fitted.model._predict_batches(source):
-            parts.append(Residuals.of(batch.y, predicted, None))
+            parts.append(Evaluation.of(batch.y, predicted, None))
             absolute += float(np.abs(batch.y - predicted).sum())
             pairs.append(np.column_stack([batch.y, predicted])[::stride])
     if not parts:

@@ -25,6 +25,8 @@ from polyadic.rows.rows import Rows
 class Engine(Protocol):
     """The verbs every engine has."""
 
+    keep: bool
+
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Any:
         """Return the state of a chunk for these cores."""
 

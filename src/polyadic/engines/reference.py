@@ -66,6 +66,8 @@ class ReferenceEngine:
         Precision of state and assembly; sums are always double.
     """
 
+    keep = False
+
     def __init__(self, dtype: str = "float64") -> None:
         self.dtype = dtype
 

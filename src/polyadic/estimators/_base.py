@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import os
-import threading
+import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from numbers import Integral, Real
-from operator import add
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import r2_score
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from polyadic import members
-from polyadic.compute import ENGINES, Compute, on_device
-from polyadic.device import is_tensor, like, predict_tensor, to_host
-from polyadic.estimators._data import (
-    check_names,
-    is_dask,
-    required_target,
-    tensor_layout,
-    training_data,
-)
-from polyadic.estimators._member import (
-    MemberFit,
-    each_member,
-    identity,
+from polyadic.compute import ENGINES, Compute, ComputeSpec
+from polyadic.device import is_tensor, like
+from polyadic.estimators._members import (
+    MemberRun,
+    describe_fit,
+    fit_member,
+    fitted_attributes,
     is_small,
-    overflow_is_checked,
 )
 from polyadic.estimators._progress import Progress
+from polyadic.estimators._sources import rows_to_predict, tensor_layout, training_source
 from polyadic.features import FeatureMap, TensorLayout
-from polyadic.members import Member
+from polyadic.members import Member, Predictor
 from polyadic.model import als
-from polyadic.rows.scores import Residuals
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
+from polyadic.sources.files.streamed import FileSource
 from polyadic.storage.checkpoint import Checkpoint, KeptFit
 
 try:
@@ -91,80 +81,109 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    # What KernelMachineRegressor has no parameter for: with one map they mean nothing.
+    # Parameters that only some of the estimators have; the others behave as with these values.
     n_estimators: int | str = 1
     beta: float = 0.0
     mixing: str = "simplex"
     nonnegative: bool = False
     warm_start: bool = False
-    subsample: float | None = None
-    checkpoint: str | os.PathLike[str] | None = None
+    max_time: float | None = None
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, maps: Sequence[FeatureMap]) -> Self:
-        """Fit every member and set the fitted attributes."""
-        earlier = getattr(self, "members_", []) if self.warm_start else []
-        with closing(self._training_data(X, y, sample_weight)) as data:
-            return self._fit_to(data, X, y, sample_weight, maps, earlier)
-
-    def _fit_to(
+    def _fit(
         self,
-        data: Data,
+        fit_to: Callable[[Data, dict[str, Any]], None],
         X: Any,
         y: Any,
         sample_weight: Any,
-        maps: Sequence[FeatureMap],
-        earlier_members: list[Member],
+        groups: Any = None,
     ) -> Self:
-        layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, self.n_features_in_)
-        earlier = self._earlier_models(earlier_members, layout, data.n_targets)
-        n_members, max_iter = self._setting("n_estimators"), self._setting("max_iter")
-        progress = Progress(self, X, y, sample_weight, n_members, max_iter)
-        kept: dict[int, KeptFit] = {}
-        stop = threading.Event()
+        """Fit to rows; unless that gets anywhere, the estimator stays as it was."""
+        before = dict(vars(self))
+        passed = {"X": X, "y": y, "sample_weight": sample_weight}
         try:
-            with self._compute() as compute, self._checkpoint(data, earlier, maps) as checkpoint:
-                seeds = self._seeds(n_members, checkpoint)
-
-                def fit(index: int, compute: Compute) -> None:
-                    model = earlier[index] if index < len(earlier) else None
-                    with progress.member(index, data.view.inputs, layout) as on_epoch:
-                        kept[index] = KeptFit(
-                            checkpoint,
-                            f"member {index}",
-                            lambda so_far: on_epoch(so_far) or stop.is_set(),
-                        )
-                        member = MemberFit(self, data, layout, compute, seeds[index])
-                        member.run(model, kept[index])
-
-                each_member(fit, n_members, compute, stop, together=is_small(data))
-        finally:
-            # Also after an interruption: the estimator is fitted so far.
-            fits = [kept[index].so_far for index in sorted(kept)]
-            self._set_fitted(data, layout, [fit for fit in fits if fit is not None])
-        progress.end(self.members_)
+            source = training_source(self, X, y, sample_weight, groups)
+            with closing(source.data(self.scale_inputs)) as data:
+                fit_to(data, passed)
+        except BaseException:
+            if vars(self).get("members_") is before.get("members_"):
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
         return self
 
-    def _set_fitted(self, data: Data, layout: TensorLayout, fits: list[als.Fit]) -> None:
+    def _fit_named(
+        self, data: Data, passed: dict[str, Any], maps: Sequence[FeatureMap], earlier: list[Member]
+    ) -> None:
+        """Fit every member to named maps and set the fitted attributes."""
+        layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, data.n_inputs)
+        models = self._earlier_models(earlier, layout, data.n_targets)
+        count, max_iter = self._setting("n_estimators"), self._setting("max_iter")
+        progress = Progress(self, passed, data, count, max_iter)
+        with self._spec().open() as compute, self._checkpoint(data, models, maps) as checkpoint:
+            seeds = self._seeds(count, checkpoint)
+            run: MemberRun[als.Fit] = MemberRun(count, compute, together=is_small(data))
+
+            def fit(index: int, compute: Compute) -> None:
+                deadline = self._deadline(run, index)
+                with progress.member(index, data.view.inputs, layout) as on_epoch:
+
+                    def tell(so_far: als.Fit) -> bool:
+                        run.results[index] = so_far
+                        late = time.monotonic() > deadline
+                        return bool(on_epoch(so_far)) or run.is_stopped or late
+
+                    keeper = KeptFit(checkpoint, f"member {index}", tell)
+                    model = models[index] if index < len(models) else None
+                    run.results[index] = fit_member(
+                        self, data, layout, compute, seeds[index], model, keeper
+                    )
+
+            try:
+                run.each(fit)
+            finally:
+                # Also after an interruption: the estimator is fitted so far.
+                if run.results:
+                    self._set_fits(data, layout, run.in_order())
+        progress.end(self.members_)
+
+    def _deadline(self, run: MemberRun[Any], index: int) -> float:
+        """Return when a member must come to an end, so that all do within `max_time`."""
+        if self.max_time is None:
+            return np.inf
+        left = self.max_time * (run.round_of(index) + 1) / run.n_rounds
+        return run.began + left
+
+    def _set_fits(self, data: Data, layout: TensorLayout, fits: list[als.Fit]) -> None:
         """Set the fitted attributes from the members' fits, however far they are."""
-        if not fits:
-            return
         share = 1 / len(fits)
-        self._set_members([Member(data.view.inputs, layout, f.best.model, share) for f in fits])
-        self._set_history(fits)
+        members = [Member(data.view.inputs, layout, f.best.model, share) for f in fits]
+        self._set_members(data, members)
+        self.feature_weights_ = np.mean([m.model.map_weights for m in members], axis=0)
+        self.feature_maps_ = list(layout.maps)
+        self.alpha_ = np.full(len(members), float(self._setting("alpha")))
+        self.rank_ = np.full(len(members), int(self._setting("rank")))
+        self.loss_curve_ = [epoch.loss for epoch in fits[0].history]
+        self.n_iter_ = max(fit.last.number for fit in fits)
+        if self.early_stopping:
+            self.validation_curve_ = [epoch.validation_error for epoch in fits[0].history]
+        _warn(fits, self.feature_weights_)
+
+    def _set_members(self, data: Data, members: list[Member]) -> None:
+        """Set what a prediction needs; attributes of an earlier fit go."""
+        for name in [name for name in vars(self) if _is_fitted_attribute(name)]:
+            delattr(self, name)
+        self.__dict__.update(fitted_attributes(data, members))
+        self.n_samples_fit_, self.n_samples_dropped_ = data.n_rows, data.n_dropped
+        first = members[0].model
+        if data.single_target:
+            self.cores_ = list(first.cores[0])
+        else:
+            self.cores_ = [np.stack(stack) for stack in zip(*first.cores, strict=True)]
 
     def _setting(self, name: str) -> Any:
         """Return a parameter, "auto" replaced by what it means when maps are named."""
         value = getattr(self, name)
         return _DEFAULTS[name] if isinstance(value, str) else value
-
-    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> Data:
-        """Check the rows, and remember what a prediction needs to know of them."""
-        data = training_data(self, X, y, sample_weight)
-        self._forget()
-        self.target_scaling_ = data.view.targets
-        self._single_target = data.single_target
-        self.n_samples_fit_, self.n_samples_dropped_ = data.n_rows, data.n_dropped
-        return data
 
     def _checkpoint(
         self, data: Data, earlier: Sequence[als.Model] = (), maps: Sequence[FeatureMap] = ()
@@ -172,7 +191,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         """Open the checkpoint of this fit, or one that is kept nowhere."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
-        return Checkpoint(self.checkpoint, identity(self, data, earlier), maps)
+        return Checkpoint(self.checkpoint, describe_fit(self, data, earlier), maps)
 
     def _seeds(self, count: int, checkpoint: Checkpoint) -> list[int]:
         """Draw one seed for each member, or go on with those of the checkpoint."""
@@ -182,84 +201,53 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         checkpoint.put("seeds", seeds)
         return seeds
 
-    def _set_members(self, members: list[Member]) -> None:
-        self.members_ = members
-        first = members[0].model
-        if self._single_target:
-            self.cores_ = list(first.cores[0])
-        else:
-            self.cores_ = [np.stack(stack) for stack in zip(*first.cores, strict=True)]
-
-    def _set_history(self, fits: list[als.Fit]) -> None:
-        members = self.members_
-        self.feature_weights_ = np.mean([m.model.map_weights for m in members], axis=0)
-        self.feature_maps_ = list(members[0].layout.maps)
-        self.alpha_ = np.full(len(members), float(self._setting("alpha")))
-        self.rank_ = np.full(len(members), int(self._setting("rank")))
-        self.loss_curve_ = [epoch.loss for epoch in fits[0].history]
-        self.n_iter_ = max(fit.last.number for fit in fits)
-        if self.early_stopping:
-            self.validation_curve_ = [epoch.validation_error for epoch in fits[0].history]
-        _warn(fits, self.feature_weights_)
+    @property
+    def single_target_(self) -> bool:
+        """Whether predictions are a vector."""
+        check_is_fitted(self)
+        return bool(self._single_target)
 
     def predict(self, X: Any) -> Any:
         """Predict the target of each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
             Inputs in their own units.  Rows outside the training range are extrapolated
             by the feature maps.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions in the target's units; a tensor on the device of `X` where `X` is one.
+            Predictions in the target's units; a tensor on the device of `X` where `X` is one, a
+            Dask array where it is a Dask collection.
         """
         check_is_fitted(self)
-        if is_dask(X):
-            from polyadic.sources.dask import predict_lazily
+        y = rows_to_predict(self, X).predict(self._predictor())
+        if is_tensor(y):
+            return y.to(X.device)
+        return like(y, X)
 
-            check_names(self, list(X.columns) if hasattr(X, "columns") else None, X.shape[1])
-            return predict_lazily(self, X)
-        if isinstance(X, RowSource):
-            parts = [prediction for _, prediction in self._predict_batches(X)]
-            y = np.concatenate(parts) if parts else np.empty((0, len(self.target_scaling_.mean)))
-            return y[:, 0] if self._single_target else y
-        if is_tensor(X) and on_device(self.device):
-            return self._predict_tensor(X)
-        given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
-        with overflow_is_checked(), self._compute() as compute:
-            y = self._predict_rows(compute, X)
-        return like(y[:, 0] if self._single_target else y, given)
+    def predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Predict rows in files a batch at a time, so that they need not fit in memory.
 
-    def _predict_tensor(self, X: Any) -> Any:
-        """Return the predictions for a tensor, computed and returned on devices."""
-        from polyadic.sources.tensors import checked_inputs
+        Parameters
+        ----------
+        source : RowSource
+            What :func:`polyadic.open_rows` returned.
 
-        with self._compute() as compute:
-            X = checked_inputs(X)
-            check_names(self, None, X.shape[1])
-            standard = predict_tensor(self.members_, compute, X)
-            mean, scale = like(self.target_scaling_.mean, X), like(self.target_scaling_.scale, X)
-            y = standard * scale + mean
-            _require_finite(to_host((~y.isfinite()).any(dim=1).nonzero()[:, 0]))
-        return y[:, 0] if self._single_target else y
+        Yields
+        ------
+        batch, y : Batch, ndarray of shape (n_rows, n_targets)
+            Rows as they were read, and their predictions.
+        """
+        check_is_fitted(self)
+        rows_to_predict(self, source)
+        return FileSource(source).predict_batches(self._predictor())
 
-    def _predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
-        """Yield the batches of a source, and what is predicted for each."""
-        check_names(self, source.names, len(source.names))
-        with overflow_is_checked(), self._compute() as compute:
-            for batch in source.batches():
-                yield batch, self._predict_rows(compute, batch.X, batch.first_row)
-
-    def _predict_rows(
-        self, compute: Compute, X: NDArray[np.float64], first_row: int = 0
-    ) -> NDArray[np.float64]:
-        """Return the predictions for checked rows, one column for each target."""
-        y = self.target_scaling_.undo(members.predict(self.members_, compute, X))
-        _require_finite(first_row + np.flatnonzero(~np.isfinite(y).all(axis=1)))
-        return y
+    def _predictor(self) -> Predictor:
+        members, scaling = self.members_, self.target_scaling_
+        return Predictor(members, scaling, self._single_target, self._spec())
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² of the predictions.
@@ -278,22 +266,15 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         score : float
             1 for perfect predictions, 0 for those no better than the mean.
         """
-        if is_dask(X):
-            from polyadic.sources.dask import score
-
-            return float(score(self, X, y, sample_weight))
-        if not isinstance(X, RowSource):
-            prediction = to_host(self.predict(X))
-            return float(r2_score(to_host(y), prediction, sample_weight=to_host(sample_weight)))
         check_is_fitted(self)
-        parts = [
-            Residuals.of(required_target(batch.y), prediction, batch.weight)
-            for batch, prediction in self._predict_batches(X)
-            if batch.weight is None or batch.weight.any()
-        ]
-        if not parts:
-            raise ValueError(f"{X} has no row of positive weight to measure on.")
-        return reduce(add, parts).r2()
+        found = rows_to_predict(self, X, y, sample_weight).evaluate(self._predictor())
+        if found.n_rows < 2:
+            warnings.warn(
+                "R² of a single row says nothing: it is 1 or 0. Measure on more rows.",
+                UndefinedMetricWarning,
+                stacklevel=2,
+            )
+        return found.r2
 
     def _earlier_models(
         self, members: list[Member], layout: TensorLayout, n_targets: int
@@ -310,20 +291,16 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             )
         return [member.model for member in members]
 
-    def _forget(self) -> None:
-        """Be unfitted: scalings of new rows and members of old ones do not go together."""
-        if hasattr(self, "members_"):
-            del self.members_
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
 
-    def _compute(self) -> AbstractContextManager[Compute]:
-        return Compute.open(
+    def _spec(self) -> ComputeSpec:
+        """Return what the parameters say about how to compute."""
+        return ComputeSpec(
             engine=self.engine,
             device=self.device,
             dtype=self.dtype,
-            chunk_size=self.chunk_size,
+            chunk_size=None if isinstance(self.chunk_size, str) else self.chunk_size,
             memory_limit=self.memory_limit,
             n_jobs=self.n_jobs,
             objective=self.objective,
@@ -336,14 +313,10 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return tags
 
 
-def _require_finite(bad: NDArray[Any]) -> None:
-    """Raise where there are rows whose prediction is not finite."""
-    if len(bad):
-        raise ValueError(
-            f"`X` must lie where the feature maps are finite, but row {bad[0]} and {len(bad) - 1} "
-            "others overflow: they are too far outside the training range. Clip them to it, or "
-            "use Fourier features."
-        )
+def _is_fitted_attribute(name: str) -> bool:
+    """Whether an attribute is set by a fit; what tells of the inputs is set by their check."""
+    of_inputs = name in ("n_features_in_", "feature_names_in_")
+    return name.endswith("_") and not name.startswith("_") and not of_inputs
 
 
 def _warn(fits: list[als.Fit], weights: NDArray[np.float64]) -> None:

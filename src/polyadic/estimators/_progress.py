@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from polyadic.estimators._members import fitted_attributes
 from polyadic.features import TensorLayout
 from polyadic.members import Member
 from polyadic.model.als import Fit
 from polyadic.rows.scaling import InputScaling
 from polyadic.search.trials import Choice, Trial
+from polyadic.sources.data import Data
 
 MembersSoFar = Callable[[], list[Member]]
 
@@ -27,13 +29,13 @@ class Progress:
     """
 
     def __init__(
-        self, estimator: Any, X: Any, y: Any, sample_weight: Any, n_members: int, max_iter: int
+        self, estimator: Any, passed: dict[str, Any], data: Data, n_members: int, max_iter: int
     ) -> None:
-        self._estimator = estimator
+        self._estimator, self._rows = estimator, data
         self._n_members, self._max_iter = n_members, max_iter
-        self._data = {"X": X, "y": y}
-        if sample_weight is not None:
-            self._data["metadata"] = {"sample_weight": sample_weight}
+        self._data = {"X": passed["X"], "y": passed["y"]}
+        if passed["sample_weight"] is not None:
+            self._data["metadata"] = {"sample_weight": passed["sample_weight"]}
         self._began = time.perf_counter()
         self._lock = threading.Lock()  # members may be fitted side by side
         self._root: Any = None
@@ -88,7 +90,7 @@ class Progress:
         if self._root is not None:
             self._root.call_on_fit_task_end(
                 estimator=self._estimator,
-                reconstruction_attributes={"members_": members},
+                reconstruction_attributes=fitted_attributes(self._rows, members),
                 **self._data,
             )
 
@@ -131,7 +133,7 @@ class Progress:
     def _close(self, task: Any, members: MembersSoFar) -> bool:
         stop = task.call_on_fit_task_end(
             estimator=self._estimator,
-            reconstruction_attributes=lambda: {"members_": members()},
+            reconstruction_attributes=lambda: fitted_attributes(self._rows, members()),
             **self._data,
         )
         return bool(stop)

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
-from contextlib import closing
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from polyadic.estimators._automatic import (
-    SEARCH_ROWS,
-    average,
-    describe,
-    fit_automatically,
-    n_members,
-)
+from polyadic.compute import Compute
 from polyadic.estimators._base import CPDRegressor
-from polyadic.estimators._member import overflow_is_checked
+from polyadic.estimators._members import MemberRun
 from polyadic.estimators._progress import Progress
+from polyadic.estimators._sources import input_names, sizes_of
 from polyadic.features import FeatureMap
+from polyadic.members import ignore_overflow, map_shares
 from polyadic.model.mixing import MIXINGS
 from polyadic.search.candidates import named_maps
-from polyadic.search.trials import Choice
+from polyadic.search.policy import (
+    Settings,
+    average,
+    count_members,
+    learn_scalings,
+    search_space,
+)
+from polyadic.search.search import Search
+from polyadic.search.trials import Choice, Trial
 from polyadic.sources.data import Data
+from polyadic.storage.checkpoint import Journal, KeptFit
+
+_SHARE_ROWS = 5_000  # for `feature_weights_`
 
 _AUTO = StrOptions({"auto"})
 
@@ -75,6 +84,9 @@ class FeatureLearningRegressor(CPDRegressor):
     effort : float, default=1.0
         Time that an automatic fit may take, in units of the default: it scales the number
         of members and the work of their search.
+    max_time : float, optional
+        Seconds after which a fit comes to an end with the best that it has; the step under way
+        is finished first, and one epoch is always done.
     early_stopping : bool, default=False
         Whether a fit with named maps holds rows out and keeps its best epoch on them.  An
         automatic fit always does.
@@ -160,6 +172,7 @@ class FeatureLearningRegressor(CPDRegressor):
         },
         "n_estimators": [_AUTO, Interval(Integral, 1, None, closed="left")],
         "effort": [Interval(Real, 0, None, closed="neither")],
+        "max_time": [None, Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -178,6 +191,7 @@ class FeatureLearningRegressor(CPDRegressor):
         tol: float = 1e-4,
         n_estimators: int | str = "auto",
         effort: float = 1.0,
+        max_time: float | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 3,
@@ -207,6 +221,7 @@ class FeatureLearningRegressor(CPDRegressor):
         self.tol = tol
         self.n_estimators = n_estimators
         self.effort = effort
+        self.max_time = max_time
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -224,7 +239,7 @@ class FeatureLearningRegressor(CPDRegressor):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn the weight tensor and the feature weights.
 
         Parameters
@@ -235,6 +250,8 @@ class FeatureLearningRegressor(CPDRegressor):
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
+        groups : array-like of shape (n_samples,), optional
+            Label of each row's group; rows of one group are held out together.
 
         Returns
         -------
@@ -242,8 +259,16 @@ class FeatureLearningRegressor(CPDRegressor):
             The fitted estimator.
         """
         if self._searches():
-            return self._fit_automatically(X, y, sample_weight)
-        return self._fit(X, y, sample_weight, named_maps(self.feature_maps))
+            if self.warm_start:
+                raise ValueError(
+                    '`warm_start=True` needs named feature maps, but feature_maps="auto". Pass a '
+                    "list of maps, or warm_start=False."
+                )
+            return self._fit(self._fit_automatically, X, y, sample_weight, groups)
+        maps = named_maps(self.feature_maps)
+        earlier = getattr(self, "members_", []) if self.warm_start else []
+        fit_to = partial(self._fit_named, maps=maps, earlier=earlier)
+        return self._fit(fit_to, X, y, sample_weight, groups)
 
     def _searches(self) -> bool:
         """Whether members choose for themselves: nothing asks for λ to be learned jointly."""
@@ -255,34 +280,78 @@ class FeatureLearningRegressor(CPDRegressor):
             and not self.nonnegative
         )
 
-    def _fit_automatically(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_automatically(self, data: Data, passed: dict[str, Any]) -> None:
         """Have every member search for itself, and average them."""
-        if self.warm_start:
-            raise ValueError(
-                '`warm_start=True` needs named feature maps, but feature_maps="auto". Pass a '
-                "list of maps, or warm_start=False."
-            )
-        with closing(self._training_data(X, y, sample_weight)) as data:
-            return self._search(data, X, y, sample_weight)
+        settings, count = self._settings(data), self._count_members(data)
+        progress = Progress(self, passed, data, count, 0)
+        with self._spec().open() as compute, self._checkpoint(data) as checkpoint:
+            seeds = self._seeds(count, checkpoint)
+            scalings = learn_scalings(data, input_names(self), settings.scale_inputs)
+            space = search_space(data, settings, count, compute)
+            run: MemberRun[Choice] = MemberRun(count, compute, together=data.in_memory)
 
-    def _search(self, data: Data, X: Any, y: Any, sample_weight: Any) -> Self:
-        fixed = not isinstance(self.n_estimators, str)
-        count: Any = self.n_estimators if fixed else n_members(data.n_rows, self.effort)
-        # One draw for all members, so that it is there again when a checkpoint goes on.
-        rows = data.taken(SEARCH_ROWS, seed=0)
-        progress = Progress(self, X, y, sample_weight, count, 0)
-        found: dict[int, Choice] = {}
-        with overflow_is_checked(), self._compute() as compute:
+            def fit(index: int, compute: Compute) -> None:
+                deadline = self._deadline(run, index)
+                if run.results and time.monotonic() > deadline:
+                    return
+                search = Search(
+                    data,
+                    scalings,
+                    space,
+                    compute,
+                    self.validation_fraction,
+                    seeds[index],
+                    journal=Journal(checkpoint, f"trials {index}"),
+                    keeper=KeptFit(checkpoint, f"member {index}"),
+                    check=run.require_running,
+                    deadline=deadline,
+                )
+                with progress.search(index) as on_stage:
+
+                    def tell(stage: str, trial: Trial) -> None:
+                        run.results[index] = search.so_far(trial)
+                        on_stage(stage, trial, lambda: average([search.so_far(trial)]))
+
+                    run.results[index] = search.run(tell)
+
             try:
-                with self._checkpoint(data) as checkpoint:
-                    seeds = self._seeds(count, checkpoint)
-                    fit_automatically(self, data, rows, compute, checkpoint, seeds, progress, found)
+                run.each(fit)
             finally:
                 # Also after an interruption: the estimator is fitted so far.
-                choices = [found[index] for index in sorted(found)]
-                if choices:
-                    self._set_members(average(choices))
-                    describe(self, choices, self.members_, compute, rows.X)
+                if run.results:
+                    self._set_choices(data, run.in_order(), compute)
         progress.end(self.members_)
-        progress.times(choices)
-        return self
+        progress.times(run.in_order())
+
+    def _settings(self, data: Data) -> Settings:
+        """Return what the user fixed; "auto" is left to the search."""
+        fixed = {
+            name: None if isinstance(getattr(self, name), str) else getattr(self, name)
+            for name in ("n_basis", "rank", "alpha")
+        }
+        if fixed["n_basis"] is not None:
+            fixed["n_basis"] = sizes_of(self.n_basis, data.n_inputs)
+        return Settings(**fixed, scale_inputs=self.scale_inputs, effort=self.effort)
+
+    def _count_members(self, data: Data) -> int:
+        if isinstance(self.n_estimators, str):
+            return count_members(data.n_distinct, self.effort)
+        return self.n_estimators
+
+    def _set_choices(self, data: Data, choices: list[Choice], compute: Compute) -> None:
+        """Set the fitted attributes from what the members chose."""
+        members = average(choices)
+        self._set_members(data, members)
+        self.alpha_ = np.array([choice.alpha for choice in choices])
+        self.rank_ = np.array([choice.candidate.rank for choice in choices])
+        rows = [
+            {"member": index, **row} for index, choice in enumerate(choices) for row in choice.log
+        ]
+        self.selection_ = {name: [row[name] for row in rows] for name in rows[0]}
+        some = data.gather_about(_SHARE_ROWS, seed=0)
+        with ignore_overflow():
+            shares = map_shares(members, compute, some.X)
+        self.feature_maps_ = list(shares)
+        self.feature_weights_ = np.array(list(shares.values()))
+        self.loss_curve_ = choices[0].losses
+        self.n_iter_ = max(len(choice.losses) for choice in choices)

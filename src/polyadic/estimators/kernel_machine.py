@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,9 +20,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.device import to_host
 from polyadic.estimators._base import CPDRegressor
-from polyadic.estimators._data import is_dask
+from polyadic.estimators._sources import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
 from polyadic.search.candidates import named_maps
+from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 
 
@@ -139,7 +141,9 @@ class KernelMachineRegressor(CPDRegressor):
             The fitted estimator.
         """
         feature_map = self.feature_map or DampedFourierFeatures(period=2.0, decay=0.7)
-        return self._fit(X, y, sample_weight, [feature_map])
+        earlier = getattr(self, "members_", []) if self.warm_start else []
+        fit_to = partial(self._fit_named, maps=[feature_map], earlier=earlier)
+        return self._fit(fit_to, X, y, sample_weight)
 
 
 class KernelMachineRegressorCV(KernelMachineRegressor):
@@ -236,7 +240,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the feature map by cross-validation, then learn the weight tensor.
 
         Parameters
@@ -247,6 +251,8 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
+        groups : array-like of shape (n_samples,), optional
+            Label of each row's group, for splitters such as ``GroupKFold``.
 
         Returns
         -------
@@ -258,18 +264,22 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
                 f"`X` must be an array or data frame in memory, got {type(X).__name__}: folds are "
                 "cut from it. Use FeatureLearningRegressor, which needs no folds."
             )
-        maps = named_maps(self.feature_maps)
         X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
+        fit_to = partial(self._choose_and_fit, groups=groups)
+        return self._fit(fit_to, X, y, sample_weight)
+
+    def _choose_and_fit(self, data: Data, passed: dict[str, Any], groups: Any) -> None:
+        """Measure every map on every fold, and fit the best one to all rows."""
+        maps = named_maps(self.feature_maps)
         rows, targets = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
+            self, passed["X"], passed["y"], dtype=np.float64, multi_output=True, y_numeric=True
         )
-        weight = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
-        data = self._training_data(X, y, sample_weight)
+        weight = _check_sample_weight(passed["sample_weight"], rows, ensure_non_negative=True)
         checkpoint = self._checkpoint(data, maps=maps)
         rng = check_random_state(self.random_state)
         seed = checkpoint.get("fold seed", int(rng.randint(np.iinfo(np.int32).max)))
         checkpoint.put("fold seed", seed)
-        folds = list(self._splitter(seed).split(rows, targets))
+        folds = self._folds(rows, targets, groups, seed)
         machine = self._machine(seed)
 
         def error(feature_map: FeatureMap, fold: int) -> float:
@@ -289,9 +299,20 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             )
         finally:
             checkpoint.write()
-        self._set_scores(maps, np.reshape(errors, (len(maps), len(folds))))
+        scores = _scores(maps, np.reshape(errors, (len(maps), len(folds))))
         # This goes on with the same checkpoint, and removes it.
-        return self._fit_to(data, X, y, sample_weight, [self.feature_map_], [])
+        self._fit_named(data, passed, [scores["feature_map_"]], [])
+        self.__dict__.update(scores)
+
+    def _folds(self, rows: Any, targets: Any, groups: Any, seed: int) -> list[Any]:
+        """Return the folds, the same ones each time."""
+        folds = list(self._splitter(seed).split(rows, targets, groups))
+        if not folds:
+            raise ValueError(
+                f"`cv={self.cv!r}` gave no folds: an iterator can be used once only. Pass a "
+                "number, a splitter, or list(…) of the folds."
+            )
+        return folds
 
     def _splitter(self, seed: int) -> Any:
         """Return the splitter, whose folds are the same ones each time."""
@@ -307,18 +328,23 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
             del shared[name]
         return KernelMachineRegressor(n_jobs=1, random_state=seed, **shared)
 
-    def _set_scores(self, maps: Sequence[FeatureMap], errors: NDArray[np.float64]) -> None:
-        mean = errors.mean(axis=1)
-        self.cv_results_ = {
+
+def _scores(maps: Sequence[FeatureMap], errors: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the attributes that tell of the folds."""
+    mean = errors.mean(axis=1)
+    best = int(np.argmin(mean))
+    return {
+        "cv_results_": {
             "feature_map": list(maps),
             "mean_test_mse": mean,
             "std_test_mse": errors.std(axis=1),
             **{f"split{fold}_test_mse": column for fold, column in enumerate(errors.T)},
-        }
-        self.best_index_ = int(np.argmin(mean))
-        self.best_score_ = float(mean[self.best_index_])
-        self.feature_map_ = maps[self.best_index_]
-        self.n_splits_ = errors.shape[1]
+        },
+        "best_index_": best,
+        "best_score_": float(mean[best]),
+        "feature_map_": maps[best],
+        "n_splits_": errors.shape[1],
+    }
 
 
 def _fold_error(

@@ -10,7 +10,7 @@ sums are added over the targets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import islice
@@ -24,8 +24,6 @@ from polyadic.model import cpd
 from polyadic.model.cpd import Cores
 from polyadic.model.mixing import penalty, solve_mixing
 from polyadic.model.normal import NormalEquations, solve_core
-
-OnStep = Callable[["Sweep"], None]
 
 
 class Samples(Protocol):
@@ -96,7 +94,7 @@ class Record:
 
     @property
     def criterion(self) -> float:
-        """What the best epoch has least of."""
+        """What selects the best epoch: the held-out error if there is one, else the loss."""
         return self.loss if self.validation_error is None else self.validation_error
 
 
@@ -135,12 +133,34 @@ class Sweep:
     jittered: tuple[tuple[int, int], ...] = ()
 
 
+class Keeper:
+    """Where a fit starts from, and whom it tells of its steps; this one keeps nothing.
+
+    Attributes
+    ----------
+    so_far : Fit or None
+        Go on from the epoch after it.
+    under_way : Sweep or None
+        Go on inside the epoch after it.
+    """
+
+    so_far: Fit | None = None
+    under_way: Sweep | None = None
+
+    def on_epoch(self, fit: Fit) -> bool | None:
+        """See the fit after each epoch; return true to stop it."""
+        return None
+
+    def on_step(self, sweep: Sweep) -> None:
+        """See the sweep after each core step from which a fit can go on to the same digit."""
+
+
 @dataclass(frozen=True)
-class Share:
-    """A share of the rows, for an epoch before those on all rows."""
+class EarlyEpoch:
+    """A fraction of the rows, for an epoch before those on all rows."""
 
     targets: Sequence[Samples]
-    share: float
+    fraction: float
 
 
 @dataclass(frozen=True)
@@ -163,7 +183,7 @@ def epochs(
     mix_first: bool = True,
     number: int = 0,
     under_way: Sweep | None = None,
-    on_step: OnStep | None = None,
+    keeper: Keeper | None = None,
 ) -> Iterator[Epoch]:
     """Yield the fit after each epoch, without end; the first one is the start itself.
 
@@ -181,14 +201,13 @@ def epochs(
         What the start is counted as.
     under_way : Sweep, optional
         Go on inside the sweep after the start.
-    on_step : callable, optional
-        Sees the sweep after each core step, where it can go on from there to the same digit:
-        where the samples' sums depend on the cores alone.
+    keeper : Keeper, optional
+        Sees the sweep after each core step, where samples are stateless.
     """
     equations = mixing_sums(targets, model)
     if mix_first:
         mixed = _mix(equations, objective, model)
-        # A random tensor may please no map; all-zero weights would end the fit right here.
+        # With random cores the λ step can set every weight to zero; keep the initial λ then.
         model = mixed if mixed.map_weights.any() else model
     jittered: tuple[tuple[int, int], ...] = ()
     while True:
@@ -201,7 +220,7 @@ def epochs(
             error=error / equations.total_weight,
             jittered=jittered,
         )
-        done = sweep(targets, objective, under_way or Sweep(model), on_step)
+        done = sweep(targets, objective, under_way or Sweep(model), keeper)
         under_way, jittered = None, done.jittered
         model = replace(done.model, cores=tuple(map(cpd.rebalance, done.model.cores)))
         equations = mixing_sums(targets, model)
@@ -213,7 +232,7 @@ def sweep(
     targets: Sequence[Samples],
     objective: Objective,
     state: Sweep,
-    on_step: OnStep | None = None,
+    keeper: Keeper | None = None,
 ) -> Sweep:
     """Update every core of every target once, from where a sweep is to its end."""
     for target in range(state.target, len(targets)):
@@ -232,8 +251,8 @@ def sweep(
             cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
                 state = replace(state, jittered=(*state.jittered, (target, index)))
-            if on_step is not None and samples.stateless:
-                on_step(_reached(state, target, index + 1, cores))
+            if keeper is not None and samples.stateless:
+                keeper.on_step(_reached(state, target, index + 1, cores))
         state = replace(_reached(state, target, 0, cores), target=target + 1)
     return state
 
@@ -252,30 +271,26 @@ def fit(
     stopping: Stopping,
     *,
     validation: Sequence[Samples] = (),
-    early: Sequence[Share] = (),
+    early: Sequence[EarlyEpoch] = (),
     mix_first: bool | None = None,
-    so_far: Fit | None = None,
-    under_way: Sweep | None = None,
-    on_epoch: Callable[[Fit], bool | None] | None = None,
-    on_step: OnStep | None = None,
+    keeper: Keeper | None = None,
 ) -> Fit:
     """Run epochs until a stopping rule holds; know the best and the last of them.
 
     Where λ is learned it depends on where it starts.  `mix_first` says whether a λ step comes
-    before the first sweep; None tries both.  The first epochs may see a share of the rows
-    each, `early`; they count, but none of them is the best.  A fit goes on from `so_far`, and
-    inside the epoch after it from `under_way`.  `on_epoch` sees the fit after each epoch and
-    stops it by returning true.
+    before the first sweep; None tries both.  The first epochs may see a fraction of the rows
+    each, `early`; they count, but none of them is the best.  The keeper says where to go on from
+    and sees every step.
     """
-    steps = _steps(targets, objective, model, early, mix_first, so_far, under_way, on_step)
-    result = so_far
+    keeper = keeper or Keeper()
+    result = keeper.so_far
     if result is not None and _ends(result, stopping, len(early), bool(validation)):
         return result
-    for epoch in steps:
+    for epoch in _steps(targets, objective, model, early, mix_first, keeper):
         if validation:
             epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))
         result = _with(result, epoch, stopping, len(early))
-        stop = on_epoch is not None and on_epoch(result)
+        stop = keeper.on_epoch(result)
         if stop or _ends(result, stopping, len(early), bool(validation)):
             break
     assert result is not None
@@ -296,7 +311,7 @@ def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) ->
 
 
 def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
-    """Whether a stopping rule holds; the epochs on all rows are never left out."""
+    """Whether a stopping rule holds; a fit never stops before one epoch on all rows."""
     if result.last.number <= n_early:
         return False
     stalls = (stopping.tol > 0 or held_out) and result.stalled >= stopping.patience
@@ -307,44 +322,35 @@ def _steps(
     targets: Sequence[Samples],
     objective: Objective,
     model: Model,
-    early: Sequence[Share],
+    early: Sequence[EarlyEpoch],
     mix_first: bool | None,
-    so_far: Fit | None,
-    under_way: Sweep | None,
-    on_step: OnStep | None,
+    keeper: Keeper,
 ) -> Iterator[Epoch]:
-    """Yield epochs from the first, or from the one after `so_far`."""
-    number = 0
-    if so_far is None and under_way is None and mix_first is None and len(model.map_weights) > 1:
-        if not early:
-            yield from _from_the_better_start(targets, objective, model)
-            return
-        mix_first = True
-    if so_far is not None:
-        model, number, mix_first = so_far.last.model, so_far.last.number, False
-    for part in early[number:]:
-        on_share = replace(objective, alpha=objective.alpha * part.share)
-        first = islice(
-            epochs(part.targets, on_share, model, mix_first=bool(mix_first), number=number), 1, 2
-        )
-        for epoch in first:
-            yield epoch
-            model, number, mix_first = epoch.model, epoch.number, False
+    """Yield epochs from the first, or from the one that the keeper goes on with."""
+    number, under_way = 0, keeper.under_way
+    if keeper.so_far is not None:
+        model, number, mix_first = keeper.so_far.last.model, keeper.so_far.last.number, False
     if under_way is not None:
         mix_first = False  # λ is that of the sweep
-    yield from islice(
-        epochs(
-            targets,
-            objective,
-            model,
-            mix_first=bool(mix_first),
-            number=number,
-            under_way=under_way,
-            on_step=on_step,
-        ),
-        1,
-        None,
+    if mix_first is None and len(model.map_weights) > 1 and not early:
+        yield from _from_the_better_start(targets, objective, model)
+        return
+    mix = mix_first is not False and len(model.map_weights) > 1
+    for part in early[number:]:
+        on_part = replace(objective, alpha=objective.alpha * part.fraction)
+        (epoch,) = islice(epochs(part.targets, on_part, model, mix_first=mix, number=number), 1, 2)
+        yield epoch
+        model, number, mix = epoch.model, epoch.number, False
+    rest = epochs(
+        targets,
+        objective,
+        model,
+        mix_first=mix,
+        number=number,
+        under_way=under_way,
+        keeper=keeper,
     )
+    yield from islice(rest, 1, None)
 
 
 def _from_the_better_start(

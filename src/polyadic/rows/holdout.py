@@ -7,36 +7,56 @@ and no copy of a training row leaks into the held-out part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MIXES = (
-    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
-    (np.uint64(31), np.uint64(1)),
-)
-
+from polyadic.rows.arrays import array_namespace, as_double
+from polyadic.rows.rows import Rows
 
 # Up to so many rows the number of held-out ones is exact; beyond, chance is as good.
 _EXACT_ROWS = 10_000
 
 
-def row_hash(table: NDArray[Any], seed: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row's values (splitmix64 over the columns)."""
-    state = np.full(len(table), seed, dtype=np.uint64)
-    shifted = np.empty_like(state)
-    for column in np.asarray(table, dtype=np.float64).T:
+def _as_signed(bits: int) -> int:
+    """Return the signed number with these 64 bits: torch has no unsigned ones."""
+    return bits - 2**64 if bits >= 2**63 else bits
+
+
+# The constants of splitmix64: what is added for each column, and then three rounds of a shift
+# and a factor.
+_INCREMENT = _as_signed(0x9E3779B97F4A7C15)
+_ROUNDS = (
+    (30, _as_signed(0xBF58476D1CE4E5B9)),
+    (27, _as_signed(0x94D049BB133111EB)),
+    (31, 1),
+)
+_SIGN = _as_signed(2**63)
+
+
+def row_hash(arrays: Sequence[Any], seed: Any) -> Any:
+    """Return a 64-bit hash of each row's values, as the bits of signed numbers.
+
+    Parameters
+    ----------
+    arrays : sequence of arrays
+        Tables or columns of one length; their columns are hashed one after the other.
+    seed : int or array of int64
+        Where the hash starts, for all rows or for each.
+    """
+    xp = array_namespace(arrays[0])
+    state = xp.zeros(len(arrays[0]), dtype=xp.int64, device=arrays[0].device) + seed
+    columns = (column for array in arrays for column in (array.T if array.ndim == 2 else [array]))
+    for column in columns:
         # Adding zero turns −0.0 into 0.0, which is the same value with other bits.
-        state ^= (column + 0.0).view(np.uint64)
-        state += GOLDEN
-        for shift, factor in MIXES:
-            np.right_shift(state, shift, out=shifted)
-            state ^= shifted
+        state ^= (as_double(column) + 0.0).view(xp.int64)
+        state += _INCREMENT
+        for shift, factor in _ROUNDS:
+            # A shift of a signed number brings copies of its sign along; the mask removes them.
+            state ^= (state >> shift) & (2 ** (64 - shift) - 1)
             state *= factor
     return state
 
@@ -57,18 +77,33 @@ class Part:
     above: int = -1
     upto: int = 2**64 - 1
 
-    def mask(self, X: NDArray[Any], y: NDArray[Any]) -> NDArray[np.bool_]:
+    def mask(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Return which of these rows, in their own units, belong to the part."""
-        hashes = row_hash(np.column_stack([X, y]), self.seed)
-        chosen = hashes <= np.uint64(self.upto)
+        # With the sign bit flipped, the order of signed numbers is that of unsigned ones.
+        hashes = hash_rows(X, y, groups, self.seed) ^ _SIGN
+        chosen = hashes <= _as_signed(self.upto ^ 2**63)
         if self.above >= 0:
-            chosen &= hashes > np.uint64(self.above)
-        return np.asarray(chosen)
+            chosen &= hashes > _as_signed(self.above ^ 2**63)
+        return chosen
 
-    def share(self, share: float) -> Part:
-        """Return a part of this part, about `share` of its rows; larger ones hold smaller ones."""
-        upto = self.above + int(share * (self.upto - self.above))
+    def take(self, rows: Rows) -> Rows:
+        """Return those of some rows, in their own units, that belong to the part."""
+        return rows.take(self.mask(rows.X, rows.y, rows.groups)) if len(rows) else rows
+
+    @property
+    def fraction(self) -> float:
+        """The fraction of all hashes that lie in the part."""
+        return (self.upto - self.above) / 2**64
+
+    def subset(self, fraction: float) -> Part:
+        """Return about this fraction of the part's rows; larger subsets hold smaller ones."""
+        upto = self.above + int(fraction * (self.upto - self.above))
         return Part(self.seed, self.above, min(upto, self.upto))
+
+
+def hash_rows(X: Any, y: Any, groups: Any, seed: int) -> Any:
+    """Return the hash by which rows are held out: of their group, or else of their values."""
+    return row_hash([X, y] if groups is None else [groups], seed)
 
 
 def split(
@@ -86,19 +121,9 @@ def split(
     return Part(seed, above=limit), Part(seed, upto=limit)
 
 
-def some(n_rows: int, most: int, seed: int) -> Part | None:
+def subset_of(n_rows: int, most: int, seed: int) -> Part | None:
     """Return a part of about `most` of `n_rows` rows, None where they are no more."""
-    return Part(seed).share(most / n_rows) if n_rows > most else None
-
-
-def held_out(X: NDArray[Any], y: NDArray[Any], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Return which rows to hold out: `fraction` of the distinct rows, but never all.
-
-    Where there is a single distinct row, none is held out.
-    """
-    hashes = row_hash(np.column_stack([X, y]), seed)
-    limit = _limit(hashes, fraction)
-    return np.zeros(len(hashes), dtype=bool) if limit < 0 else hashes <= np.uint64(limit)
+    return Part(seed).subset(most / n_rows) if n_rows > most else None
 
 
 def _limit(hashes: NDArray[np.uint64], fraction: float) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.rows.arrays import array_namespace, as_double, interpolate, on_host, place_like
+
 
 @dataclass(frozen=True)
 class InputScaling:
@@ -81,7 +83,7 @@ class InputScaling:
         return cls((zero,) * n_inputs, (zero,) * n_inputs, np.ones(n_inputs))
 
     @property
-    def straight(self) -> list[bool]:
+    def is_straight(self) -> list[bool]:
         """Whether a column's map is one line through its least and its greatest value."""
         with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
             return [
@@ -89,36 +91,37 @@ class InputScaling:
                 for knots, slope in zip(self.knots, self.slopes, strict=True)
             ]
 
-    def apply(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Scale rows; those outside the learned range fall outside [0, 1]."""
-        straight = self.straight
-        if all(straight):
+    def apply(self, X: Any) -> Any:
+        """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1]."""
+        is_straight = self.is_straight
+        if all(is_straight):
             # Columns one by one would read all of a large table once for each.
-            low, high = np.array(self.knots).T
-            scaled = np.asarray(X - low)
+            low, high = (place_like(ends, X) for ends in np.array(self.knots).T)
+            scaled = as_double(X) - low
             scaled /= high - low
             return scaled
-        scaled = np.empty(X.shape, dtype=np.float64)
-        for index, (knots, values) in enumerate(zip(self.knots, self.values, strict=True)):
-            column, slope = X[:, index], self.slopes[index]
-            if len(knots) == 1:
-                scaled[:, index] = slope * (column - knots[0])
-                continue
-            if straight[index]:
-                # Division by the span is exact at both ends, unlike interpolation.
-                scaled[:, index] = (column - knots[0]) / (knots[1] - knots[0])
-                continue
-            scaled[:, index] = np.interp(column, knots, values)
-            scaled[:, index] += slope * np.minimum(column - knots[0], 0.0)
-            scaled[:, index] += slope * np.maximum(column - knots[-1], 0.0)
-        return scaled
+        columns = [self._scale(X[:, d], d, is_straight[d]) for d in range(len(self.knots))]
+        return array_namespace(X).stack(columns, axis=1)
+
+    def _scale(self, column: Any, d: int, is_straight: bool) -> Any:
+        """Return the scaled values of one column."""
+        xp, column = array_namespace(column), as_double(column)
+        knots, slope = self.knots[d], float(self.slopes[d])
+        first, last = float(knots[0]), float(knots[-1])
+        if len(knots) == 1:
+            return slope * (column - first)
+        if is_straight:
+            # Division by the span is exact at both ends, unlike interpolation.
+            return (column - first) / (last - first)
+        below, above = xp.clip(column - first, max=0.0), xp.clip(column - last, min=0.0)
+        return interpolate(column, knots, self.values[d]) + slope * below + slope * above
 
 
 def _blended(
     column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the blended map: at the values, or evenly in height where many."""
-    if weight is None:  # without the places of all rows it is a mere sort
+    if weight is None:  # np.unique is faster without return_inverse, which only weights need
         distinct, share = np.unique(column, return_counts=True)
     else:
         distinct, inverse = np.unique(column, return_inverse=True)
@@ -142,18 +145,13 @@ class TargetScaling:
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
 
-    @classmethod
-    def fit(cls, y: NDArray[Any], weight: NDArray[Any] | None) -> TargetScaling:
-        """Learn weighted mean and standard deviation of the columns of `y`."""
-        return Moments.of(y, weight).scaling()
+    def apply(self, y: Any, target: int) -> Any:
+        """Standardise the values of one target."""
+        return (as_double(y) - float(self.mean[target])) / float(self.scale[target])
 
-    def apply(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Standardise targets."""
-        return np.asarray((y - self.mean) / self.scale)
-
-    def undo(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return standardised responses to the target's own units."""
-        return np.asarray(y * self.scale + self.mean)
+    def undo(self, y: Any) -> Any:
+        """Return standardised responses, a column a target, to the targets' own units."""
+        return y * place_like(self.scale, y) + place_like(self.mean, y)
 
 
 @dataclass(frozen=True)
@@ -167,15 +165,18 @@ class Moments:
     high: NDArray[np.float64]
 
     @classmethod
-    def of(cls, y: NDArray[Any], weight: NDArray[Any] | None) -> Moments:
+    def of(cls, y: Any, weight: Any = None) -> Moments:
         """Sum up the columns of `y`."""
-        size = np.abs(y).max(axis=0)
-        size = np.where(size > 0, size, 1.0)
+        xp, y = array_namespace(y), as_double(y)
+        size = xp.max(xp.abs(y), axis=0)
+        size = xp.where(size > 0, size, xp.ones_like(size))
         unit = y / size  # squares of values near 1e300 stay finite
-        mean = np.average(unit, axis=0, weights=weight)
-        deviation = np.sqrt(np.average((unit - mean) ** 2, axis=0, weights=weight))
-        total = float(len(y)) if weight is None else float(weight.sum())
-        return cls(total, mean * size, deviation * size, y.min(axis=0), y.max(axis=0))
+        weights = None if weight is None else as_double(weight)
+        mean = _average(unit, weights)
+        deviation = xp.sqrt(_average((unit - mean) ** 2, weights))
+        total = float(len(y)) if weights is None else float(xp.sum(weights))
+        ends = xp.min(y, axis=0), xp.max(y, axis=0)
+        return cls(total, *map(on_host, (mean * size, deviation * size, *ends)))
 
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
@@ -201,3 +202,11 @@ class Moments:
             )
         constant = self.deviation <= 1e-14 * np.maximum(np.abs(self.low), np.abs(self.high))
         return TargetScaling(self.mean, np.where(constant, 1.0, self.deviation))
+
+
+def _average(values: Any, weight: Any) -> Any:
+    """Return the weighted mean of each column."""
+    xp = array_namespace(values)
+    if weight is None:
+        return xp.mean(values, axis=0)
+    return xp.sum(values * weight[:, None], axis=0) / xp.sum(weight)

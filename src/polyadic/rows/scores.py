@@ -1,4 +1,4 @@
-"""R² from sums, for predictions that come in pieces."""
+"""How good predictions are, from sums: for predictions that come in pieces."""
 
 from __future__ import annotations
 
@@ -8,31 +8,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.rows.arrays import on_host
 from polyadic.rows.scaling import Moments
 
 
 @dataclass(frozen=True)
-class Residuals:
-    """Squared errors and moments of the targets of some rows; they add up."""
+class Evaluation:
+    """Errors of some predictions and moments of their targets; evaluations add up.
 
+    Parameters
+    ----------
+    n_rows : int
+        How many rows of positive weight there are.
+    squares, absolutes : ndarray
+        Weighted sums of the squared and the absolute errors of each target.
+    targets : Moments
+        Of the targets.
+    """
+
+    n_rows: int
     squares: NDArray[np.float64]
+    absolutes: NDArray[np.float64]
     targets: Moments
 
     @classmethod
-    def of(
-        cls, y: NDArray[Any], prediction: NDArray[Any], weight: NDArray[Any] | None
-    ) -> Residuals:
-        """Sum up rows; targets are columns."""
-        squares = (y - prediction) ** 2
-        if weight is not None:
-            squares *= weight[:, None]
-        return cls(squares.sum(axis=0), Moments.of(y, weight))
+    def of(cls, y: Any, prediction: Any, weight: Any = None) -> Evaluation:
+        """Sum up rows of positive weight; targets are columns."""
+        error = on_host(y) - on_host(prediction)
+        if weight is None:
+            squares, absolutes = (error**2).sum(axis=0), np.abs(error).sum(axis=0)
+        else:
+            squares, absolutes = on_host(weight) @ error**2, on_host(weight) @ np.abs(error)
+        return cls(len(error), squares, absolutes, Moments.of(y, weight))
 
-    def __add__(self, other: Residuals) -> Residuals:
-        return Residuals(self.squares + other.squares, self.targets + other.targets)
+    def __add__(self, other: Evaluation) -> Evaluation:
+        return Evaluation(
+            self.n_rows + other.n_rows,
+            self.squares + other.squares,
+            self.absolutes + other.absolutes,
+            self.targets + other.targets,
+        )
 
+    @property
+    def mse(self) -> float:
+        """Mean squared error, averaged over the targets."""
+        return float(self.squares.mean()) / self.targets.weight
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error, averaged over the targets."""
+        return float(self.absolutes.mean()) / self.targets.weight
+
+    @property
     def r2(self) -> float:
-        """Return R², averaged over the targets; of a constant target it is 1 or 0."""
+        """R², averaged over the targets; of a constant target it is 1 or 0."""
         spread = self.targets.weight * self.targets.deviation**2
         with np.errstate(divide="ignore", invalid="ignore"):
             score = np.where(spread > 0, 1 - self.squares / spread, self.squares == 0)

@@ -1,4 +1,4 @@
-"""What one pass over rows tells, in sums that add up."""
+"""What one pass over rows tells, in values that add up."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.rows.holdout import row_hash
+from polyadic.rows.arrays import array_namespace, as_double, on_host
+from polyadic.rows.holdout import hash_rows, row_hash
+from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import Moments
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What one pass over rows of positive weight tells; statistics of chunks add up.
+    """What one pass over rows of positive weight tells; statistics of pieces add up.
 
     Parameters
     ----------
@@ -24,34 +26,19 @@ class Statistics:
         Range of each input.
     targets : Moments
         Of each target.
-    content : int
-        A 64-bit sum that says which rows these are, and in which order.
     """
 
     n_rows: int
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     targets: Moments
-    content: int
 
     @classmethod
-    def of(
-        cls,
-        X: NDArray[Any],
-        y: NDArray[Any],
-        weight: NDArray[Any] | None,
-        first_row: int = 0,
-        *,
-        identify: bool = True,
-    ) -> Statistics:
-        """Sum up rows that `first_row` others come before."""
-        content = 0
-        if identify:
-            table = np.column_stack([X, y] if weight is None else [X, y, weight])
-            numbers = np.arange(first_row, first_row + len(X), dtype=np.uint64)
-            with np.errstate(over="ignore"):
-                content = int(row_hash(table, numbers).sum(dtype=np.uint64))
-        return cls(len(X), X.min(axis=0), X.max(axis=0), Moments.of(y, weight), content)
+    def of(cls, X: Any, y: Any, weight: Any = None) -> Statistics:
+        """Sum up rows in their own units."""
+        xp = array_namespace(X)
+        low, high = (on_host(as_double(end(X, axis=0))) for end in (xp.min, xp.max))
+        return cls(len(X), low, high, Moments.of(y, weight))
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
@@ -59,5 +46,36 @@ class Statistics:
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
             self.targets + other.targets,
-            (self.content + other.content) % 2**64,
         )
+
+
+def summarise(rows: Rows, first_row: int) -> Statistics:
+    """Return the statistics of a piece of rows."""
+    return Statistics.of(rows.X, rows.y, rows.weight)
+
+
+def fingerprint(rows: Rows, first_row: int) -> int:
+    """Return a 64-bit fingerprint of rows that `first_row` others come before.
+
+    It depends on values, weights, groups and order.  Those of pieces add up, modulo 2⁶⁴.
+    """
+    arrays = [a for a in (rows.X, rows.y, rows.weight, rows.groups) if a is not None]
+    xp = array_namespace(rows.X)
+    numbers = xp.arange(first_row, first_row + len(rows), device=rows.X.device, dtype=xp.int64)
+    return int(row_hash(arrays, numbers).sum()) % 2**64
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """The hashes of rows, unsigned, in their order; those of pieces add up to all of them."""
+
+    values: NDArray[np.uint64]
+
+    def __add__(self, other: Hashes) -> Hashes:
+        return Hashes(np.concatenate([self.values, other.values]))
+
+
+def hash_piece(rows: Rows, first_row: int, seed: int, *, by_group: bool = True) -> Hashes:
+    """Return the hashes by which the rows of a piece are held out, or those of their values."""
+    hashes = hash_rows(rows.X, rows.y, rows.groups if by_group else None, seed)
+    return Hashes(on_host(hashes).view(np.uint64))

@@ -1,23 +1,41 @@
-"""The view that a fit has of rows: scaled inputs, standardised targets."""
+"""The view that a fit has of rows, and the members that a view can take out of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from polyadic.model import trend
-from polyadic.rows.holdout import Part
+from polyadic.features.layout import TensorLayout
+from polyadic.model.als import Model
+from polyadic.rows.arrays import array_namespace
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.statistics import Statistics
 
+# Returns the response of a model at scaled rows: (X, cores, map_weights, layout) ─► n numbers.
+Respond = Callable[..., Any]
+
 
 @dataclass(frozen=True)
+class Member:
+    """One fitted model, how it sees the inputs, and its share of the prediction."""
+
+    inputs: InputScaling
+    layout: TensorLayout
+    model: Model
+    share: float = 1.0
+
+    def respond(self, X: Any, target: int, respond: Respond) -> Any:
+        """Return the member's share of the standardised prediction for rows in own units."""
+        scaled, model = self.inputs.apply(X), self.model
+        response = respond(scaled, model.cores[target], model.map_weights, self.layout)
+        return self.share * response
+
+
+@dataclass(frozen=True, eq=False)
 class View:
-    """How a fit sees rows: scaled inputs, standardised targets, maybe less a linear trend.
+    """How a fit sees rows: scaled inputs, and what is left of standardised targets.
 
     Parameters
     ----------
@@ -25,34 +43,41 @@ class View:
         What becomes of the inputs.
     targets : TargetScaling
         What becomes of the targets.
-    coefficients : ndarray, optional
-        A trend in `straight` inputs that is taken out of the targets.
-    straight : InputScaling, optional
-        The inputs of the trend.
+    without : tuple of Member
+        Members whose predictions are taken out of the standardised targets, so that a fit sees
+        what they left over.
     """
 
     inputs: InputScaling
     targets: TargetScaling
-    coefficients: NDArray[np.float64] | None = None
-    straight: InputScaling | None = None
+    without: tuple[Member, ...] = ()
 
-    def rows(self, rows: Rows) -> list[Rows]:
-        """Return rows in their own units as a fit sees them, for each target."""
-        scaled, standard = self.inputs.apply(rows.X), self.targets.apply(rows.y)
-        if self.coefficients is not None and self.straight is not None:
-            standard -= trend.evaluate(self.coefficients, self.straight.apply(rows.X))
-        return [Rows(scaled, np.ascontiguousarray(column), rows.weight) for column in standard.T]
+    def see(self, rows: Rows, target: int, respond: Respond, scaled: Any = None) -> Rows:
+        """Return rows in their own units as the fit of one target sees them.
 
-
-def part_of(rows: Rows, part: Part | None) -> Rows:
-    """Return the rows of a part, of rows in their own units."""
-    if part is None or not len(rows):
-        return rows
-    return rows.take(part.mask(rows.X, rows.y))
+        `scaled` are the scaled inputs, where they are known from another target.
+        """
+        y = self.targets.apply(rows.y[:, target], target)
+        for member in self.without:
+            y = y - member.respond(rows.X, target, respond)
+        X = self.inputs.apply(rows.X) if scaled is None else scaled
+        return Rows(X, y, rows.weight)
 
 
-def view_of(statistics: Statistics, names: Sequence[str], scale_inputs: bool) -> View:
-    """Return the usual view of rows with these statistics."""
+def standard_prediction(members: Sequence[Member], X: Any, respond: Respond) -> Any:
+    """Return the sum of the members' shares for rows in their own units, a column a target."""
+    xp = array_namespace(X)
+    n_targets = len(members[0].model.cores)
+    total = xp.zeros((len(X), n_targets), dtype=xp.float64, device=X.device)
+    for member in members:
+        if member.share:
+            for target in range(n_targets):
+                total[:, target] += member.respond(X, target, respond)
+    return total
+
+
+def usual_view(statistics: Statistics, names: Sequence[str], scale_inputs: bool) -> View:
+    """Return the usual view of rows with these statistics: inputs in [0, 1], no member out."""
     if scale_inputs:
         inputs = InputScaling.between(statistics.low, statistics.high, names)
     else:

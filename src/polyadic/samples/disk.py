@@ -27,7 +27,7 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
-from polyadic.rows.rows import Rows, joined
+from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.samples import memory_usage
 from polyadic.samples.placement import Budget, auto_chunk_size
 from polyadic.samples.prefetch import AHEAD, ordered_sum
@@ -221,7 +221,7 @@ class StreamSamples:
         if self.place == "rows":
             self._kept = kept
         else:
-            self._whole = self._compute.samples(joined(kept), self.layout)
+            self._whole = self._compute.samples(concatenate_rows(kept), self.layout)
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.features import DampedFourierFeatures
+from polyadic.features import DampedFourierFeatures, FeatureMap, TensorLayout
 from polyadic.model import als, cpd
 from polyadic.model.cpd import Cores
+from polyadic.rows.arrays import on_host
+from polyadic.rows.rows import Rows
+from polyadic.rows.scaling import InputScaling
 from polyadic.search.candidates import Candidate
 from polyadic.search.trials import Trial
 
 
 def unchanged(trial: Trial) -> Trial:
-    """Go on as it is: what more epochs gain must not be put down to a move."""
+    """Train the unchanged candidate, so that gains of more epochs are not credited to a move."""
     return replace(trial)
 
 
@@ -60,21 +64,42 @@ def sharpened(trial: Trial) -> Trial:
     return _moved(trial, finer, same_function)
 
 
-def without(
-    trial: Trial, inputs: list[int], X: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> Trial:
-    """Leave inputs out: each of their cores meets the mean of its factor over some rows."""
+@dataclass(frozen=True)
+class MeanFactors:
+    """Weighted sums over rows of what each core meets; they add up."""
+
+    sums: tuple[NDArray[Any], ...]
+    total_weight: float
+
+    def __add__(self, other: MeanFactors) -> MeanFactors:
+        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
+        return MeanFactors(sums, self.total_weight + other.total_weight)
+
+
+def mean_factors(
+    rows: Rows,
+    first_row: int,
+    scaling: InputScaling,
+    layout: TensorLayout,
+    feature_map: FeatureMap,
+) -> MeanFactors:
+    """Sum up what each core meets over a piece of rows, on the host: maps are NumPy functions."""
+    factors = layout.factors(on_host(scaling.apply(rows.X)), feature_map)
+    weight = np.ones(len(rows)) if rows.weight is None else on_host(rows.weight)
+    return MeanFactors(tuple(weight @ factor for factor in factors), rows.total_weight)
+
+
+def without(trial: Trial, inputs: list[int], means: MeanFactors) -> Trial:
+    """Leave inputs out: each of their cores meets the mean of its factor."""
     candidate = trial.candidate
-    means = {
-        core: np.average(
-            candidate.layout.factor(X, candidate.feature_map, core), axis=0, weights=weight
-        )
+    met = {
+        core: means.sums[core] / means.total_weight
         for core, owner in enumerate(candidate.layout.core_inputs)
         if owner in inputs
     }
     n_basis = tuple(1 if d in inputs else size for d, size in enumerate(candidate.n_basis))
     smaller = replace(candidate, n_basis=n_basis)
-    return _moved(trial, smaller, lambda cores: cpd.contracted(cores, means))
+    return _moved(trial, smaller, lambda cores: cpd.contracted(cores, met))
 
 
 def _moved(trial: Trial, candidate: Candidate, change: Callable[[Cores], Cores]) -> Trial:

@@ -8,7 +8,7 @@ a linear trend is taken out first.  Screening gives each two epochs on few rows;
 keeps the better third, again and again, on more rows; climbing then doubles the rank, moves
 the penalty, leaves inputs out or sharpens the map, as long as that lowers the held-out error.
 The last epochs use all rows.  Every choice compares held-out errors, so it needs sums and
-nothing else.
+nothing else: rows are named by `Data`, `Part` and `View`, and stay where they are.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polyadic.compute import Compute
-from polyadic.model import als, cpd, trend
+from polyadic.model import als, cpd
 from polyadic.model.als import Samples
-from polyadic.rows.holdout import held_out, row_hash
-from polyadic.rows.rows import Rows
-from polyadic.rows.view import View
+from polyadic.rows.holdout import Part
+from polyadic.rows.scaling import InputScaling
+from polyadic.rows.view import Member, View
 from polyadic.search import moves
 from polyadic.search.candidates import Candidate, Space
-from polyadic.search.trials import Choice, Table, Trial, member_of
+from polyadic.search.trend import linear_trend
+from polyadic.search.trials import Choice, Journal, NoJournal, Trial
 from polyadic.sources.data import Data
-from polyadic.storage.checkpoint import Checkpoint, Journal, KeptFit
 
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
 _MOST_BASIS = 256
+_LEAST_SCREENED = 4_000  # rows that candidates are screened on, at least
+
+Move = Callable[[Trial], Trial | None]
 
 
 class Search:
@@ -44,63 +47,69 @@ class Search:
 
     Parameters
     ----------
-    table : Table
-        Rows to search with.
+    data : Data
+        All rows.
+    scalings : dict of float to InputScaling
+        How candidates may see the inputs, by their blend; 0 is the usual view.
     space : Space
         What to choose from.
     compute : Compute
         What to compute with.
     fraction : float
-        Share of the rows that is held out.
+        Fraction of the rows that is held out.
     seed : int
         Of everything random.
-    data : Data, optional
-        The rows of the last epochs; by default those of the table.
     journal : Journal, optional
         Knows the trials of a search that was interrupted.
-    kept : KeptFit, optional
+    keeper : als.Keeper, optional
         Knows its last epochs.
     check : callable, optional
         Called before each trial; raises to end the search.
+    deadline : float
+        When to come to an end with the best that there is, by `time.monotonic`.
     """
 
     def __init__(
         self,
-        table: Table,
+        data: Data,
+        scalings: dict[float, InputScaling],
         space: Space,
         compute: Compute,
         fraction: float,
         seed: int,
         *,
-        data: Data | None = None,
-        journal: Journal[Trial] | None = None,
-        kept: KeptFit | None = None,
+        journal: Journal | None = None,
+        keeper: als.Keeper | None = None,
         check: Callable[[], None] = lambda: None,
+        deadline: float = np.inf,
     ) -> None:
-        self._table, self._space, self._compute = table, space, compute
-        nowhere = Checkpoint(None, {})
-        self._data, self._check = data, check
-        self._journal = journal or Journal(nowhere, "trials")
-        self._kept = kept or KeptFit(nowhere, "fit")
+        self._data, self._scalings, self._space, self._compute = data, scalings, space, compute
+        self._journal, self._keeper = journal or NoJournal(), keeper or als.Keeper()
+        self._check, self._deadline = check, deadline
         self._rng = np.random.RandomState(seed)
-        self._seed = seed
-        out = held_out(*table.identity, fraction, seed)
-        if not out.any():  # a single distinct row
-            out[:] = True
-        order = np.argsort(row_hash(np.column_stack(table.identity), seed + 1), kind="stable")
-        self._held = order[out[order]][: compute.pace.held_rows]
-        self._train = order[~out[order]] if not out.all() else order
-        self._few = self._train[: int(np.clip(len(order) // 10, 4_000, compute.pace.few_rows))]
-        self._some = self._train[: 4 * len(self._few)]
-        plain = table.scaled[0.0]
-        rows, weight = self._train, table.weight
-        weights = None if weight is None else weight[rows]
-        self._slope = trend.linear_trend(plain[rows], table.y[rows], weights)
-        self._targets = {False: table.y, True: table.y - trend.evaluate(self._slope, plain)}
-        self._gathered: dict[tuple[float, bool], list[Rows]] = {}
+        self._divide_rows(*data.split(fraction, seed))
+        self._trend = linear_trend(self._train) if True in space.trends else None
+        self._views: dict[tuple[float, bool], View] = {}
         self._spent = 0.0
         self.log: list[dict[str, Any]] = []
         self.seconds: dict[str, float] = {}
+
+    def _divide_rows(self, train: Part, held: Part | None) -> None:
+        """Name the rows to train on, few, some or all of them, and those to judge by.
+
+        What is looked at again and again, and is not much, is brought near at hand.
+        """
+        data, limits = self._data, self._compute.limits
+        held = held or train  # a single distinct row is all there is
+        n_held = data.n_rows * held.fraction
+        self._held = data.gather(held.subset(min(1.0, limits.held_rows / n_held)))
+        n_train = data.n_distinct * train.fraction
+        n_few = float(np.clip(data.n_distinct // 10, _LEAST_SCREENED, limits.few_rows))
+        self._few = data.gather(train.subset(min(1.0, n_few / n_train)))
+        self._some = self._train = self._few
+        if n_few < n_train:
+            self._some = data.gather(train.subset(min(1.0, 4 * n_few / n_train)))
+            self._train = data.restrict(train) if 4 * n_few < n_train else self._some
 
     def run(self, on_stage: Callable[[str, Trial], None]) -> Choice:
         """Search, and fit the winner to all rows."""
@@ -121,35 +130,38 @@ class Search:
 
     def _screen(self) -> list[Trial]:
         """Give every candidate two epochs on few rows."""
-        trials = [
-            self._train_trial("screen", self._new_trial(candidate), self._few, 2)
-            for candidate in self._space.draw(self._rng)
-        ]
+        trials: list[Trial] = []
+        for candidate in self._space.draw(self._rng):
+            trials.append(self._train_trial("screen", self._new_trial(candidate), self._few, 2))
+            if self._is_late():
+                break
         trials.sort(key=lambda trial: trial.error)
         return trials[: max(1, len(trials) // 5)]
 
     def _halve(self, trials: list[Trial]) -> Trial:
         """Keep the better third until one is left, on more rows."""
-        while True:
+        while not self._is_late():
             trials = [self._train_trial("halve", trial, self._some, 2) for trial in trials]
             trials.sort(key=lambda trial: trial.error)
             if len(trials) == 1:
-                return trials[0]
+                break
             trials = trials[: max(1, len(trials) // 3)]
+        return trials[0]
 
     def _climb(self, trial: Trial) -> Trial:
         """Make the moves that lower the held-out error, first on some rows, then on all."""
-        shape = [self._lower, self._raise, self._prune, self._sharpen]
-        if len(self._train) == len(self._some):
-            return self._moves(trial, self._train, [moves.unchanged, self._grow, *shape])
-        trial = self._moves(trial, self._some, [moves.unchanged, *shape])
+        shape: list[Move] = [self._lower, self._raise, self._prune, self._sharpen]
+        if self._train is self._some:
+            return self._make_moves(trial, self._train, [moves.unchanged, self._grow, *shape])
+        trial = self._make_moves(trial, self._some, [moves.unchanged, *shape])
+        if not self._affords(trial, self._train):
+            return trial
         trial = self._train_trial("climb", trial, self._train, 2, restart=True)
         growth = [moves.unchanged, self._grow, self._lower, self._raise, self._sharpen]
-        return self._moves(trial, self._train, growth)
+        return self._make_moves(trial, self._train, growth)
 
-    def _moves(
-        self, trial: Trial, rows: NDArray[Any], turns: Sequence[Callable[[Trial], Trial | None]]
-    ) -> Trial:
+    def _make_moves(self, trial: Trial, rows: Data, turns: Sequence[Move]) -> Trial:
+        """Try one move after the other until none of them gains anything."""
         failed, turn = 0, 0
         while failed < len(turns):
             moved = turns[turn % len(turns)](trial)
@@ -177,100 +189,81 @@ class Search:
         """Return what the search would come to if it ended with this trial."""
         candidate = trial.candidate
         return Choice(
-            member_of(self._table, trial),
+            Member(self._scalings[candidate.blend], candidate.layout, trial.model),
             candidate,
-            self._slope if candidate.trend else None,
-            candidate.alpha * self._table.total(self._train),
+            self._trend if candidate.trend else None,
+            candidate.alpha * self._train.total_weight,
             list(trial.losses),
-            self._table.scalings[0.0],
             list(self.log),
             dict(self.seconds),
         )
 
     def _finish(self, trial: Trial) -> Choice:
         """Fit the winner to all rows, and shrink it as the held-out rows ask for."""
-        self._gathered = {}
-        table, candidate = self._table, trial.candidate
         share = self._shrinkage(trial)
-        coefficients = None
-        if candidate.trend:
-            coefficients = trend.linear_trend(table.scaled[0.0], table.y, table.weight)
-        total = table.total(np.arange(len(table.y))) if self._data is None else self._data.total
-        alpha = candidate.alpha * total
-        fit = self._fit_to_all(trial, coefficients, alpha)
-        found = self.so_far(replace(trial, model=fit.last.model))
+        found = self.so_far(trial)
+        found.member = replace(found.member, share=share)
+        if self._is_late():
+            return found
+        trend = linear_trend(self._data) if trial.candidate.trend else None
+        alpha = trial.candidate.alpha * self._data.total_weight
+        fit = self._fit_to_all(trial.candidate, trial.model, trend, alpha)
         return replace(
             found,
-            member=replace(found.member, share=share),
-            coefficients=coefficients,
+            member=replace(found.member, model=fit.last.model),
+            trend=trend,
             alpha=alpha,
             losses=[*trial.losses, *(epoch.loss for epoch in fit.history)],
-            log=self.log,
             seconds=self.seconds,
         )
 
     def _fit_to_all(
-        self, trial: Trial, coefficients: NDArray[np.float64] | None, alpha: float
+        self, candidate: Candidate, model: als.Model, trend: Member | None, alpha: float
     ) -> als.Fit:
         """Run two epochs on all rows, wherever they are."""
-        table, candidate, kept = self._table, trial.candidate, self._kept
-        if self._data is not None:
-            inputs, straight = table.scalings[candidate.blend], table.scalings[0.0]
-            view = View(inputs, self._data.view.targets, coefficients, straight)
-            samples = self._data.samples(self._compute, candidate.layout, view=view)
-        else:
-            if coefficients is not None:
-                trend_part = trend.evaluate(coefficients, table.scaled[0.0])
-                self._targets[True] = table.y - trend_part
-            samples = self._samples(candidate, np.arange(len(table.y)))
+        view = self._view_without(candidate.blend, trend)
         return als.fit(
-            samples,
+            self._data.samples(self._compute, candidate.layout, view=view),
             als.Objective(alpha),
-            trial.model,
+            model,
             als.Stopping(max_iter=2),
             mix_first=False,
-            so_far=kept.so_far,
-            under_way=kept.under_way,
-            on_epoch=kept.on_epoch,
-            on_step=kept.on_step,
+            keeper=self._keeper,
         )
 
     def _shrinkage(self, trial: Trial) -> float:
         """Return the factor in [0, 1] that fits the held-out rows best; 0 if it gains nothing."""
-        held = self._samples(trial.candidate, self._held)
-        equations = als.mixing_sums(held, trial.model)
+        equations = als.mixing_sums(self._samples(trial.candidate, self._held), trial.model)
         power = float(equations.gram[0, 0])
         share = float(np.clip(equations.moment[0] / power, 0.0, 1.0)) if power > 0 else 0.0
         error = equations.squared_error(np.array([share]))
         # These rows chose the model, so a gain within their noise is none.
-        n_held = max(equations.total_weight, len(self._held))
+        n_held = max(equations.total_weight, self._held.n_distinct)
         least = max(_GAIN, 0.5 / float(np.sqrt(n_held)))
         return share if error < (1 - least) * equations.target_norm2 else 0.0
 
     def _new_trial(self, candidate: Candidate) -> Trial:
-        layout, n_targets = candidate.layout, self._table.y.shape[1]
+        layout = candidate.layout
         cores = tuple(
             cpd.initial_cores(layout.core_sizes, candidate.rank, layout.is_complex, self._rng)
-            for _ in range(n_targets)
+            for _ in range(self._data.n_targets)
         )
         return Trial(candidate, als.Model(cores, np.ones(1)))
 
     def _train_trial(
-        self, stage: str, trial: Trial, rows: NDArray[Any], epochs: int, restart: bool = False
+        self, stage: str, trial: Trial, rows: Data, epochs: int, restart: bool = False
     ) -> Trial:
         """Return the best of the next epochs; of them alone if `restart`, or the trial itself."""
         best = self._journal.result(lambda: self._best_of(stage, trial, rows, epochs, restart))
-        self._spent += epochs * _work(len(rows), trial.candidate, self._table.y.shape[1])
-        self._note(stage, best, len(rows), epochs)
+        self._spent += epochs * self._work(rows, trial.candidate)
+        self._note(stage, best, rows, epochs)
         return best
 
-    def _best_of(
-        self, stage: str, trial: Trial, rows: NDArray[Any], epochs: int, restart: bool
-    ) -> Trial:
+    def _best_of(self, stage: str, trial: Trial, rows: Data, epochs: int, restart: bool) -> Trial:
         self._check()
         candidate = trial.candidate
         samples, held = self._samples(candidate, rows), self._samples(candidate, self._held)
-        objective = als.Objective(candidate.alpha * self._table.total(rows))
+        objective = als.Objective(candidate.alpha * rows.total_weight)
         losses = trial.losses
         best = Trial(candidate, trial.model, np.inf if restart else trial.error, losses)
         steps = als.epochs(samples, objective, trial.model, mix_first=False)
@@ -281,35 +274,36 @@ class Search:
                 best = Trial(candidate, epoch.model, error, losses)
         return best
 
-    def _affords(self, trial: Trial, rows: NDArray[Any]) -> bool:
+    def _is_late(self) -> bool:
+        """Whether the time of the search is over."""
+        return time.monotonic() > self._deadline
+
+    def _affords(self, trial: Trial, rows: Data) -> bool:
         """Whether one more move, and the last epochs after it, are within bounds."""
-        y = self._table.y
-        move = 3 * _work(len(rows), trial.candidate, y.shape[1])
-        finish = 2 * _work(len(y), trial.candidate, y.shape[1])
-        return self._spent + move + finish <= self._space.work
+        move = 3 * self._work(rows, trial.candidate)
+        finish = 2 * self._work(self._data, trial.candidate)
+        return self._spent + move + finish <= self._space.work and not self._is_late()
 
-    def _samples(self, candidate: Candidate, rows: NDArray[Any]) -> list[Samples]:
-        if rows is self._train:
-            # Most trials see these, and of many rows the gathering takes as long as an epoch.
-            key = candidate.blend, candidate.trend
-            if key not in self._gathered:
-                self._gathered = {key: self._gather(*key, rows)}
-            gathered = self._gathered[key]
-        else:
-            gathered = self._gather(candidate.blend, candidate.trend, rows)
-        return [self._compute.samples(each, candidate.layout) for each in gathered]
+    def _samples(self, candidate: Candidate, rows: Data) -> list[Samples]:
+        view = self._view(candidate.blend, candidate.trend)
+        return rows.samples(self._compute, candidate.layout, view=view)
 
-    def _gather(self, blend: float, trend: bool, rows: NDArray[Any]) -> list[Rows]:
-        table = self._table
-        X = np.ascontiguousarray(table.scaled[blend][rows])
-        weight = None if table.weight is None else table.weight[rows]
-        return [Rows(X, np.ascontiguousarray(y), weight) for y in self._targets[trend][rows].T]
+    def _view(self, blend: float, trend: bool) -> View:
+        """Return how candidates see rows; always the same object, so that rows are seen once."""
+        key = blend, trend
+        if key not in self._views:
+            self._views[key] = self._view_without(blend, self._trend if trend else None)
+        return self._views[key]
+
+    def _view_without(self, blend: float, trend: Member | None) -> View:
+        without = () if trend is None else (trend,)
+        return View(self._scalings[blend], self._data.view.targets, without)
 
     def _grow(self, trial: Trial) -> Trial | None:
         rank = 2 * trial.candidate.rank
         if rank > self._space.max_rank or len(self._space.ranks) == 1:
             return None
-        if 2 * rank > len(self._train):  # unknowns of one core against rows
+        if 2 * rank > self._train.n_distinct:  # unknowns of one core against rows
             return None
         return moves.grown(trial, rank, self._rng)
 
@@ -336,7 +330,8 @@ class Search:
         used = [index for index, size in enumerate(candidate.n_basis) if size > 1]
         if len(used) < 2 or len(self._space.n_basis) == 1:
             return None
-        without = {d: self._without(trial, [d]) for d in used}
+        means = self._mean_factors(candidate)
+        without = {d: moves.without(trial, [d], means) for d in used}
         losses = {
             d: als.mean_error(self._samples(t.candidate, self._held), t.model) - trial.error
             for d, t in without.items()
@@ -344,15 +339,20 @@ class Search:
         least = sorted(used, key=lambda d: losses[d])[: len(used) // 2]
         limit = 0.02 * max(losses.values())
         useless = [d for d in least if losses[d] < limit]
-        return self._without(trial, useless) if useless else None
+        return moves.without(trial, useless, means) if useless else None
 
-    def _without(self, trial: Trial, inputs: list[int]) -> Trial:
-        table = self._table
-        X = table.scaled[trial.candidate.blend][self._held]
-        weight = None if table.weight is None else table.weight[self._held]
-        return moves.without(trial, inputs, X, weight)
+    def _mean_factors(self, candidate: Candidate) -> moves.MeanFactors:
+        """Return the mean over the held-out rows of what each core meets."""
+        scaling = self._scalings[candidate.blend]
+        function = partial(
+            moves.mean_factors,
+            scaling=scaling,
+            layout=candidate.layout,
+            feature_map=candidate.feature_map,
+        )
+        return self._held.store.reduce("means", function)
 
-    def _note(self, stage: str, trial: Trial, n_rows: int, epochs: int) -> None:
+    def _note(self, stage: str, trial: Trial, rows: Data, epochs: int) -> None:
         candidate = trial.candidate
         self.log.append(
             {
@@ -361,18 +361,17 @@ class Search:
                 "n_basis": max(candidate.n_basis),
                 "n_inputs": sum(size > 1 for size in candidate.n_basis),
                 "rank": candidate.rank,
-                "alpha": candidate.alpha * self._table.total(self._train[:n_rows]),
+                "alpha": candidate.alpha * rows.total_weight,
                 "blend": candidate.blend,
                 "trend": candidate.trend,
-                "n_rows": n_rows,
+                "n_rows": rows.n_rows,
                 "epochs": epochs,
                 "held_out_mse": trial.error,
             }
         )
 
-
-def _work(n_rows: int, candidate: Candidate, n_targets: int) -> float:
-    """Return about how many operations an epoch takes: assembly, Grams and solves."""
-    rank, n_cores = candidate.rank, len(candidate.layout.core_sizes)
-    rows = n_rows * (50 * rank + 16 * rank**2)
-    return float(n_targets * n_cores * (rows + 21 * rank**3 + 1e6))
+    def _work(self, rows: Data, candidate: Candidate) -> float:
+        """Return about how many operations an epoch takes: assembly, Grams and solves."""
+        rank, n_cores = candidate.rank, len(candidate.layout.core_sizes)
+        sums = rows.n_distinct * (50 * rank + 16 * rank**2)
+        return float(self._data.n_targets * n_cores * (sums + 21 * rank**3 + 1e6))

@@ -1,35 +1,16 @@
-"""What a search is made of: the rows it sees, its trials, and what it comes to."""
+"""What a search is made of: its trials, what it comes to, and who keeps them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polyadic.members import Member
 from polyadic.model import als
-from polyadic.rows.scaling import InputScaling
+from polyadic.rows.view import Member
 from polyadic.search.candidates import Candidate
-
-
-@dataclass(frozen=True)
-class Table:
-    """Training rows seen through each scaling, with standardised targets and weights.
-
-    `identity` is what a row is recognised by: its inputs and targets in their own units.
-    """
-
-    scaled: dict[float, NDArray[np.float64]]
-    scalings: dict[float, InputScaling]
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64] | None
-    identity: tuple[NDArray[Any], NDArray[Any]]
-
-    def total(self, index: NDArray[Any]) -> float:
-        """Return the weight of some rows."""
-        return float(len(index)) if self.weight is None else float(self.weight[index].sum())
 
 
 @dataclass
@@ -44,19 +25,45 @@ class Trial:
 
 @dataclass
 class Choice:
-    """What one member's search came to."""
+    """What one member's search came to.
+
+    Parameters
+    ----------
+    member : Member
+        The model that was chosen.
+    candidate : Candidate
+        What it is made of.
+    trend : Member or None
+        The linear trend that was taken out before.
+    alpha : float
+        The penalty on all rows.
+    losses : list of float
+        Loss after each epoch.
+    log : list of dict
+        Every trial.
+    seconds : dict
+        Time of each stage.
+    """
 
     member: Member
     candidate: Candidate
-    coefficients: NDArray[np.float64] | None
+    trend: Member | None
     alpha: float
     losses: list[float]
-    straight: InputScaling
     log: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def member_of(table: Table, trial: Trial) -> Member:
-    """Return a trial as a member that carries the whole prediction."""
-    candidate = trial.candidate
-    return Member(table.scalings[candidate.blend], candidate.layout, trial.model)
+class Journal(Protocol):
+    """Knows the trials of a search that was interrupted."""
+
+    def result(self, compute: Callable[[], Trial]) -> Trial:
+        """Return the next trial, known or computed."""
+
+
+class NoJournal:
+    """Keeps nothing."""
+
+    def result(self, compute: Callable[[], Trial]) -> Trial:
+        """Compute the next trial."""
+        return compute()

@@ -1,15 +1,18 @@
-"""Training rows, wherever they live: what a fit must know of them, and samples of them.
+"""Training rows, wherever they are: what a fit knows of them, and samples of them.
 
-Rows are in their own units here.  One pass over them gives `Statistics`, which add up like
-everything else, and from these follow the scalings.
+    Data   what one pass told, the usual view, and every question that a fit may ask
+     └── Store   where the rows are: in memory or on a device, in files, on a cluster
+
+A store offers map-reduce over its rows; everything that is known of rows is a value that adds
+up.  A fit sees `Data`, `Part` and `View`, and never an array as long as the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,44 +20,116 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
-from polyadic.rows.holdout import Part, row_hash
+from polyadic.rows.holdout import Part, split, subset_of
 from polyadic.rows.rows import Rows
-from polyadic.rows.statistics import Statistics
-from polyadic.rows.view import View, part_of, view_of
+from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
+from polyadic.rows.view import View
+
+A = TypeVar("A")
+
+_COUNTED_ROWS = 10_000  # up to so many, different rows are counted
 
 
-class Data(Protocol):
-    """Training rows, in memory, on disk or on a cluster."""
+class Store(Protocol):
+    """Where the rows of positive weight are, in their own units."""
 
-    @property
-    def view(self) -> View:
-        """How a fit usually sees them."""
+    def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
+        """Add what `function` makes of each piece of rows, in their order.
 
-    @property
-    def single_target(self) -> bool:
-        """Whether targets are a vector."""
+        It is called with the piece and the number of rows before it, and must be a function
+        that can be sent elsewhere; `name` is what a dashboard calls it.
+        """
+
+    def samples(
+        self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
+    ) -> list[Samples]:
+        """Return the samples of each target: all rows or a part of them, through a view."""
+
+    def restrict(self, part: Part) -> Store:
+        """Return the rows of a part, where they are."""
+
+    def gather(self, part: Part | None) -> MemoryStore:
+        """Return the rows of a part in memory: the device's, for rows that are on one."""
+
+    def close(self) -> None:
+        """Let go of what is held outside this process."""
+
+
+class MemoryStore(Store, Protocol):
+    """A store whose rows are at hand."""
+
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training rows, and what one pass over them told.
+
+    Parameters
+    ----------
+    store : Store
+        Where the rows are.
+    statistics : Statistics
+        What is known of them.
+    view : View
+        How a fit usually sees them.
+    single_target : bool
+        Whether targets are a vector.
+    n_dropped : int
+        Number of rows left out because a value is missing.
+    in_memory : bool
+        Whether several members may work on them side by side.
+    """
+
+    store: Store
+    statistics: Statistics
+    view: View
+    single_target: bool = True
+    n_dropped: int = 0
+    in_memory: bool = True
 
     @property
     def n_rows(self) -> int:
         """Number of rows that count."""
+        return self.statistics.n_rows
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs."""
+        return len(self.statistics.low)
 
     @property
     def n_targets(self) -> int:
         """Number of targets."""
+        return len(self.statistics.targets.mean)
 
     @property
-    def total(self) -> float:
-        """Sum of their weights."""
+    def total_weight(self) -> float:
+        """Sum of the rows' weights."""
+        return self.statistics.targets.weight
 
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows left out because a value is missing."""
-
-    def content(self) -> int:
-        """Return a number that says which rows these are."""
+    def fingerprint(self) -> int:
+        """Return a number that says which rows these are, and in which order."""
+        return self.store.reduce("fingerprint", fingerprint) % 2**64
 
     def hashes(self, seed: int) -> NDArray[np.uint64]:
-        """Return the hash of every row, see `holdout`."""
+        """Return the hash of every row, by which rows are held out."""
+        return self.store.reduce("hashes", partial(hash_piece, seed=seed)).values
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Number of different rows where that is cheap to tell, else the number of rows.
+
+        Unlike the number of rows it is the same for weighted and for repeated rows.
+        """
+        if self.n_rows > _COUNTED_ROWS:
+            return self.n_rows
+        hash_values = partial(hash_piece, seed=0, by_group=False)
+        return len(np.unique(self.store.reduce("hashes", hash_values).values))
+
+    def split(self, fraction: float, seed: int) -> tuple[Part, Part | None]:
+        """Return the rows to train on and those to hold out; all and None for a single row."""
+        return split(self.n_rows, self.hashes, fraction, seed)
 
     def samples(
         self,
@@ -64,85 +139,78 @@ class Data(Protocol):
         view: View | None = None,
     ) -> list[Samples]:
         """Return the samples of each target: all rows or a part of them, through a view."""
+        return self.store.samples(compute, layout, part, view or self.view)
 
-    def taken(self, most: int, seed: int) -> ArrayData:
-        """Return about `most` rows, drawn by their hash, in memory; all if they are no more."""
+    def gather(self, part: Part | None) -> Data:
+        """Return the rows of a part near at hand, with the view of all."""
+        return self._of(self.store.gather(part), in_memory=True)
+
+    def restrict(self, part: Part) -> Data:
+        """Return the rows of a part where they are, with the view of all."""
+        return self._of(self.store.restrict(part), in_memory=self.in_memory)
+
+    def _of(self, store: Store, *, in_memory: bool) -> Data:
+        statistics = store.reduce("statistics", summarise)
+        return Data(store, statistics, self.view, self.single_target, in_memory=in_memory)
+
+    def gather_about(self, most: int, seed: int) -> Rows:
+        """Return about `most` rows in memory, drawn by their hash; all if they are no more."""
+        return self.store.gather(subset_of(self.n_rows, most, seed)).rows
 
     def close(self) -> None:
         """Let go of what is held outside this process; a fit does so when it ends."""
+        self.store.close()
+
+
+class PartStore:
+    """The rows of a part of another store, which stay where they are."""
+
+    def __init__(self, whole: Store, part: Part) -> None:
+        self._whole, self._part = whole, part
+
+    def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
+        """Add what `function` makes of each piece that has rows of the part."""
+        total = self._whole.reduce(name, partial(_apply_to_part, self._part, function))
+        if total.value is None:
+            raise ValueError(
+                "A part of the rows that a fit needs is empty: rows are too few to hold some out "
+                "or to subsample. Pass early_stopping=False and subsample=None."
+            )
+        return total.value
+
+    def samples(
+        self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
+    ) -> list[Samples]:
+        """Return the samples of each target."""
+        assert part is None, "a part of a part is not asked for"
+        return self._whole.samples(compute, layout, self._part, view)
+
+    def restrict(self, part: Part) -> Store:
+        """Return the rows of another part: this one's subsets are parts themselves."""
+        return PartStore(self._whole, part)
+
+    def gather(self, part: Part | None) -> MemoryStore:
+        """Return the rows in memory."""
+        return self._whole.gather(part or self._part)
+
+    def close(self) -> None:
+        """Leave that to the whole."""
 
 
 @dataclass(frozen=True)
-class ArrayData:
-    """Rows in memory: inputs and targets in their own units, all of positive weight."""
+class _Maybe(Generic[A]):
+    """A value that adds up, or none: for pieces that have no row of a part."""
 
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64] | None
-    view: View
-    single_target: bool
-    n_dropped: int = 0
+    value: A | None
 
-    @classmethod
-    def of(
-        cls,
-        X: NDArray[np.float64],
-        y: NDArray[np.float64],
-        weight: NDArray[np.float64] | None,
-        names: Sequence[str],
-        *,
-        scale_inputs: bool = True,
-        single_target: bool = True,
-    ) -> ArrayData:
-        """Learn the scalings of some rows."""
-        statistics = Statistics.of(X, y, weight, identify=False)
-        view = view_of(statistics, names, scale_inputs)
-        return cls(X, y, weight, view, single_target)
+    def __add__(self, other: _Maybe[A]) -> _Maybe[A]:
+        if self.value is None or other.value is None:
+            return other if self.value is None else self
+        return _Maybe(self.value + other.value)  # type: ignore[operator]
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.X)
 
-    @property
-    def n_targets(self) -> int:
-        """Number of targets."""
-        return int(self.y.shape[1])
-
-    @property
-    def total(self) -> float:
-        """Sum of their weights."""
-        return float(len(self.X)) if self.weight is None else float(self.weight.sum())
-
-    def content(self) -> int:
-        """Return a number that says which rows these are."""
-        return Statistics.of(self.X, self.y, self.weight).content
-
-    def hashes(self, seed: int) -> NDArray[np.uint64]:
-        """Return the hash of every row."""
-        return row_hash(np.column_stack([self.X, self.y]), seed)
-
-    def samples(
-        self,
-        compute: Compute,
-        layout: TensorLayout,
-        part: Part | None = None,
-        view: View | None = None,
-    ) -> list[Samples]:
-        """Return the samples of each target."""
-        if part is None and view is None:
-            return [compute.samples(rows, layout) for rows in self._rows]
-        some = part_of(Rows(self.X, self.y, self.weight), part)
-        return compute.through(view or self.view, some, layout)
-
-    @cached_property
-    def _rows(self) -> list[Rows]:
-        """All rows as a fit usually sees them, scaled once for all members."""
-        return self.view.rows(Rows(self.X, self.y, self.weight))
-
-    def taken(self, most: int, seed: int) -> ArrayData:
-        """Return all rows: they are in memory already."""
-        return self
-
-    def close(self) -> None:
-        """Hold nothing outside this process."""
+def _apply_to_part(
+    part: Part, function: Callable[[Rows, int], A], rows: Rows, first_row: int
+) -> _Maybe[A]:
+    taken = part.take(rows)
+    return _Maybe(function(taken, first_row) if len(taken) else None)

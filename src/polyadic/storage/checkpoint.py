@@ -185,7 +185,7 @@ class Journal(Generic[T]):
         return self._known[self._turn - 1]
 
 
-class KeptFit:
+class KeptFit(als.Keeper):
     """One member's fit so far, in a checkpoint.
 
     Parameters

@@ -13,9 +13,10 @@ Dask is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -26,40 +27,67 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
-from polyadic.rows.holdout import Part, some
-from polyadic.rows.rows import joined
-from polyadic.rows.statistics import Statistics
-from polyadic.rows.view import View, view_of
+from polyadic.rows.holdout import Part
+from polyadic.rows.rows import Rows, concatenate_rows
+from polyadic.rows.scores import Evaluation
+from polyadic.rows.statistics import summarise
+from polyadic.rows.view import View, usual_view
+from polyadic.samples.placement import parse_bytes
+from polyadic.sources import Predicts
+from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.dask import worker
 from polyadic.sources.dask.inputs import partitions
-from polyadic.sources.dask.predictions import predict_lazily, score
+from polyadic.sources.dask.predictions import evaluate, predict_lazily
 from polyadic.sources.dask.worker import Setup, Stale, Step
-from polyadic.sources.data import ArrayData
+from polyadic.sources.data import Data, PartStore
 
-if TYPE_CHECKING:
-    from polyadic.sources.dask.cluster import Cluster
+__all__ = ["DaskSamples", "DaskSource", "DaskStore"]
 
-__all__ = ["DaskData", "DaskSamples", "dask_data", "predict_lazily", "score"]
-
-
-def dask_data(
-    X: Any, y: Any, sample_weight: Any, names: Sequence[str], scale_inputs: bool
-) -> DaskData:
-    """Load Dask arrays or data frames on the workers of the current client, and check them."""
-    parts = partitions(X, y, sample_weight)
-    cluster = _load(parts, names)
-    try:
-        known, n_given = cluster.combine("statistics", worker.statistics, worker.total_statistics)
-        if known is None:
-            raise _nothing_to_learn_from(n_given)
-        view = view_of(known, names, scale_inputs)
-    except BaseException:
-        cluster.release()
-        raise
-    return DaskData(cluster, known, view, single_target=y.ndim == 1)
+A = TypeVar("A")
 
 
-def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Cluster:
+class DaskSource:
+    """Dask arrays or data frames; a fit loads them on the workers of the current client.
+
+    Parameters
+    ----------
+    X, y, sample_weight : Dask collections
+        As users passed them; targets and weights may be arrays.
+    names : sequence of str
+        Of the inputs, for error messages.
+    """
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any, names: Sequence[str]) -> None:
+        self._X, self._y, self._weight, self._names = X, y, sample_weight, names
+
+    def data(self, scale_inputs: bool = True) -> Data:
+        """Load the rows on the workers, check them, and return them as training data."""
+        parts = partitions(self._X, self._y, self._weight)
+        store = DaskStore(_load(parts, self._names))
+        try:
+            statistics = store.reduce("statistics", summarise)
+            view = usual_view(statistics, self._names, scale_inputs)
+        except BaseException:
+            store.close()
+            raise
+        store.n_targets = len(statistics.targets.mean)
+        return Data(store, statistics, view, single_target=self._y.ndim == 1, in_memory=False)
+
+    def predict(self, predictor: Predicts) -> Any:
+        """Return the predictions as a Dask array; nothing is computed yet."""
+        return predict_lazily(_single_threaded(predictor), self._X, self._names)
+
+    def evaluate(self, predictor: Predicts) -> Evaluation:
+        """Return how good the predictions are."""
+        return evaluate(_single_threaded(predictor), self._names, self._X, self._y, self._weight)
+
+
+def _single_threaded(predictor: Any) -> Any:
+    """Return a predictor as a task needs it: the threads are those of the workers."""
+    return replace(predictor, spec=replace(predictor.spec, n_jobs=1))
+
+
+def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Any:
     """Load partitions on the workers of the client of the process."""
     try:
         import distributed
@@ -86,91 +114,59 @@ def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Cluster:
     return Cluster(client, parts, names)
 
 
-def _nothing_to_learn_from(n_given: int) -> ValueError:
-    if n_given:
-        return ValueError(
-            "`sample_weight` must have at least one positive entry, got none. "
-            "Pass positive weights for the rows to learn from."
-        )
-    return ValueError("`X` must have at least one row, got none in any partition.")
-
-
-class DaskData:
-    """Training rows on a cluster, loaded once and kept on the workers until `close`.
+class DaskStore:
+    """Rows of positive weight on a cluster, kept on the workers until `close`.
 
     Parameters
     ----------
     cluster : Cluster
         The chunks.
-    statistics : Statistics
-        Of all rows.
-    view : View
-        How a fit usually sees them.
-    single_target : bool
-        Whether targets are a vector.
     """
 
-    n_dropped = 0
-
-    def __init__(
-        self, cluster: Cluster, statistics: Statistics, view: View, single_target: bool
-    ) -> None:
-        self._cluster, self._statistics = cluster, statistics
-        self.view, self.single_target = view, single_target
+    def __init__(self, cluster: Any) -> None:
+        self._cluster, self.n_targets = cluster, 0
         self._numbers = count()
         self._live: WeakSet[_Group] = WeakSet()
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of positive weight."""
-        return self._statistics.n_rows
+    def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
+        """Add what `function` makes of each chunk, on the workers."""
+        total: A | None = self._cluster.combine(
+            name, worker.apply_to_rows, worker.add_in_order, function=function
+        )
+        if total is None:
+            raise self._nothing_to_learn_from()
+        return total
 
-    @property
-    def n_targets(self) -> int:
-        """Number of targets."""
-        return len(self._statistics.targets.mean)
-
-    @property
-    def total(self) -> float:
-        """Sum of their weights."""
-        return self._statistics.targets.weight
-
-    def content(self) -> int:
-        """Return a number that says which rows these are, and in which partitions."""
-        return int(self._cluster.combine("content", worker.content, sum)) % 2**64
-
-    def hashes(self, seed: int) -> NDArray[np.uint64]:
-        """Return the hash of every row."""
-        found = self._cluster.combine("hashes", worker.hashes, np.concatenate, seed=seed)
-        return np.asarray(found)
-
-    def taken(self, most: int, seed: int) -> ArrayData:
-        """Bring about `most` rows to the driver."""
-        part = some(self.n_rows, most, seed)
-        rows = self._cluster.combine("take", worker.taken, joined, part=part)
-        return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target)
+    def _nothing_to_learn_from(self) -> ValueError:
+        if self._cluster.combine("count", worker.count_given, sum):
+            return ValueError(
+                "`sample_weight` must have at least one positive entry, got none. "
+                "Pass positive weights for the rows to learn from."
+            )
+        return ValueError("`X` must have at least one row, got none in any partition.")
 
     def samples(
-        self,
-        compute: Compute,
-        layout: TensorLayout,
-        part: Part | None = None,
-        view: View | None = None,
+        self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
     ) -> list[Samples]:
         """Return the samples of each target."""
-        limit = compute.budget.limit
-        setup = Setup(
-            view or self.view,
-            part,
-            layout,
-            type(compute),
-            compute.engine,
-            compute.chunk_size,
+        spec = replace(compute.spec, n_jobs=1)
+        if spec.memory_limit is not None:
             # The limit is that of a worker, whose chunks share it.
-            None if limit is None else limit / self._cluster.most_chunks,
-        )
+            limit = parse_bytes(spec.memory_limit) / self._cluster.most_chunks
+            spec = replace(spec, memory_limit=limit)
+        setup = Setup(view, part, layout, spec)
         group = _Group(next(self._numbers), setup, self._cluster, self._live)
-        return [DaskSamples(group, target) for target in range(self.n_targets)]
+        stateless = not compute.engine.keep
+        return [DaskSamples(group, target, stateless) for target in range(self.n_targets)]
+
+    def restrict(self, part: Part) -> PartStore:
+        """Return the rows of a part, which stay on the workers."""
+        return PartStore(self, part)
+
+    def gather(self, part: Part | None) -> ArrayStore:
+        """Bring the rows of a part to this process."""
+        rows = self._cluster.combine("gather", worker.take_part, concatenate_rows, part=part)
+        return ArrayStore(rows)
 
     def close(self) -> None:
         """Let go of the rows and all state on the workers."""
@@ -180,7 +176,7 @@ class DaskData:
 class _Group:
     """The samples of all targets through one view; on the workers they share their rows."""
 
-    def __init__(self, number: int, setup: Setup, cluster: Cluster, live: WeakSet[_Group]) -> None:
+    def __init__(self, number: int, setup: Setup, cluster: Any, live: WeakSet[_Group]) -> None:
         self.number, self.setup, self.cluster = number, setup, cluster
         self._live = live
         live.add(self)
@@ -200,19 +196,16 @@ class DaskSamples:
         What its chunks are.
     target : int
         Which one of the targets.
+    stateless : bool
+        Whether the engine keeps nothing between steps.
     """
 
-    def __init__(self, group: _Group, target: int) -> None:
-        self._group, self._target = group, target
+    def __init__(self, group: _Group, target: int, stateless: bool) -> None:
+        self._group, self._target, self.stateless = group, target, stateless
         self._cores: Cores = []
         self._version = 0
         self._before: int | None = None
         self._changes: list[tuple[int, NDArray[Any]]] = []
-
-    @property
-    def stateless(self) -> bool:
-        """Whether the engine keeps nothing between steps."""
-        return not getattr(self._group.setup.engine, "keep", False)
 
     def start(self, cores: Cores) -> None:
         """Have the next step make the state of every chunk anew for these cores."""
@@ -266,6 +259,6 @@ class DaskSamples:
             list(self._cores) if whole else None,
         )
         answer: NormalEquations | Stale | None = group.cluster.combine(
-            name, worker.sums, worker.total, step=step
+            name, worker.sums, worker.add_in_order, step=step
         )
         return answer

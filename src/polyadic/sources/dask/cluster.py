@@ -21,7 +21,7 @@ import distributed
 from dask.utils import parse_timedelta
 
 from polyadic.sources.dask import worker
-from polyadic.sources.dask.inputs import loaded
+from polyadic.sources.dask.inputs import load_chunk
 
 # How long a fit waits for workers when there are none, unless Dask's configuration has
 # another value under "polyadic.no-workers-timeout".
@@ -70,7 +70,7 @@ class Cluster:
         self._seen = self._tidied = time.monotonic()
         self._most = 0
         self._lock = threading.Lock()
-        load = dask.delayed(loaded, pure=False)
+        load = dask.delayed(load_chunk, pure=False)
         self._chunks: list[Any] = client.compute(
             [
                 load(number, *parts, list(names), dask_key_name=self._key("load", number))
@@ -241,15 +241,15 @@ class Cluster:
                     self._homes = homes
                     return
                 self._chunks = [
-                    chunk if home in held else self._moved(chunk, home)
+                    chunk if home in held else self._move(chunk, home)
                     for chunk, home, held in zip(self._chunks, homes, holders, strict=True)
                 ]
 
-    def _moved(self, chunk: Any, home: str) -> Any:
+    def _move(self, chunk: Any, home: str) -> Any:
         """Have a chunk copied to a worker; the one it comes from is let go."""
         key = self._key("move", 0)
         where = {"workers": [home], "allow_other_workers": True}
-        return self._client.submit(worker.moved, chunk, key=key, **where)
+        return self._client.submit(worker.move, chunk, key=key, **where)
 
     def _holders(self) -> tuple[list[set[str]], dict[str, int]]:
         """Return the workers that have each chunk, once all are there, and all workers."""

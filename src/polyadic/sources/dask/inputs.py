@@ -130,12 +130,12 @@ def _delayed(values: Any) -> list[Any]:
     return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
 
 
-def loaded(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -> Chunk:
+def load_chunk(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -> Chunk:
     """Check the rows of one partition, and drop those of weight zero."""
-    inputs = numbers(X, "X", number, names)
-    targets = numbers(y, "y", number)
+    inputs = as_numbers(X, "X", number, names)
+    targets = as_numbers(y, "y", number)
     targets = targets[:, None] if targets.ndim == 1 else targets
-    weights = None if weight is None else numbers(weight, "sample_weight", number)
+    weights = None if weight is None else as_numbers(weight, "sample_weight", number)
     for values, name in ((targets, "y"), (weights, "sample_weight")):
         if values is not None and len(values) != len(inputs):
             raise ValueError(
@@ -155,7 +155,7 @@ def loaded(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -> Ch
     return Chunk(number, Rows(inputs, targets, weights), n_given)
 
 
-def numbers(
+def as_numbers(
     values: Any, name: str, partition: int, columns: Sequence[str] = ()
 ) -> NDArray[np.float64]:
     """Return one partition as finite doubles; raise an error that says where it has others."""

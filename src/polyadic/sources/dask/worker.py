@@ -9,27 +9,27 @@ more than a faster way to the same sums, and it never leaves its worker.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.compute import Compute
-from polyadic.engines import Engine
+from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
-from polyadic.rows.holdout import Part, row_hash
+from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows
-from polyadic.rows.statistics import Statistics
-from polyadic.rows.view import View, part_of
-from polyadic.samples.placement import Budget
+from polyadic.rows.view import View
 from polyadic.samples.workers import Workers
+from polyadic.sources.arrays import ArrayStore
+
+A = TypeVar("A")
 
 # Row numbers of a partition start at its number times this, whatever sizes the others have.
 _PARTITION_ROWS = 2**40
@@ -44,19 +44,14 @@ class Setup:
     view: View
     part: Part | None
     layout: TensorLayout
-    kind: type[Compute]
-    engine: Engine
-    chunk_size: int | None
-    memory_limit: float | None
+    spec: ComputeSpec
 
-    def samples(self, rows: Rows, budget: Budget) -> list[Samples]:
+    def samples(self, rows: Rows, compute: Compute) -> list[Samples]:
         """Return the samples of each target; none where the part has no rows here."""
-        rows = part_of(rows, self.part)
-        if not len(rows):
+        store = ArrayStore(rows if self.part is None else self.part.take(rows))
+        if not len(store.rows):
             return []
-        compute = self.kind(self.engine, self.chunk_size, Workers(1), budget)
-        seen = self.view.rows(rows)
-        return [compute.samples(each, self.layout) for each in seen]
+        return store.samples(compute, self.layout, None, self.view)
 
 
 @dataclass(frozen=True)
@@ -137,7 +132,7 @@ class Chunk:
     def __init__(self, number: int, rows: Rows, n_given: int) -> None:
         self.number, self.rows, self.n_given = number, rows, n_given
         self._groups: dict[int, _Group] = {}
-        self._budgets: dict[float | None, Budget] = {}
+        self._computes: dict[ComputeSpec, Compute] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
@@ -168,9 +163,11 @@ class Chunk:
             return samples.normal_equations(step.core, step.weights)
 
     def _group(self, setup: Setup) -> _Group:
-        """Make samples; all of a fit share one budget."""
-        budget = self._budgets.setdefault(setup.memory_limit, Budget(setup.memory_limit))
-        return _Group(setup.samples(self.rows, budget))
+        """Make samples; those of one fit share what they compute with, and so its memory."""
+        if setup.spec not in self._computes:
+            with setup.spec.open() as compute:  # of one thread, so it works when closed too
+                self._computes[setup.spec] = compute
+        return _Group(setup.samples(self.rows, self._computes[setup.spec]))
 
 
 def sums(chunk: Chunk, step: Step) -> NormalEquations | Stale | None:
@@ -180,31 +177,24 @@ def sums(chunk: Chunk, step: Step) -> NormalEquations | Stale | None:
         return chunk.sums(step)
 
 
-def statistics(chunk: Chunk) -> tuple[Statistics | None, int]:
-    """Return what one pass over the rows tells, and how many were given."""
-    rows = chunk.rows
-    if not len(rows):
-        return None, chunk.n_given
-    return Statistics.of(rows.X, rows.y, rows.weight, identify=False), chunk.n_given
+def apply_to_rows(chunk: Chunk, function: Callable[[Rows, int], A]) -> A | None:
+    """Return what a function makes of a chunk's rows; None where there are none."""
+    if not len(chunk.rows):
+        return None
+    return function(chunk.rows, chunk.number * _PARTITION_ROWS)
 
 
-def content(chunk: Chunk) -> int:
-    """Return a number that says which rows these are."""
-    rows, first = chunk.rows, chunk.number * _PARTITION_ROWS
-    return Statistics.of(rows.X, rows.y, rows.weight, first).content if len(rows) else 0
+def count_given(chunk: Chunk) -> int:
+    """Return how many rows there were, those of weight zero among them."""
+    return chunk.n_given
 
 
-def hashes(chunk: Chunk, seed: int) -> NDArray[np.uint64]:
-    """Return the hash of every row."""
-    return row_hash(np.column_stack([chunk.rows.X, chunk.rows.y]), seed)
-
-
-def taken(chunk: Chunk, part: Part | None) -> Rows:
+def take_part(chunk: Chunk, part: Part | None) -> Rows:
     """Return the rows of a part."""
-    return part_of(chunk.rows, part)
+    return chunk.rows if part is None else part.take(chunk.rows)
 
 
-def moved(chunk: Chunk) -> Chunk:
+def move(chunk: Chunk) -> Chunk:
     """Return the same rows on another worker."""
     return Chunk(chunk.number, chunk.rows, chunk.n_given)
 
@@ -214,16 +204,9 @@ def batches(items: list[Any]) -> list[list[Any]]:
     return [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
 
 
-def total(parts: Sequence[Any]) -> Any:
+def add_in_order(parts: Sequence[Any]) -> Any:
     """Add answers in their order; none counts for nothing, and a stale one spoils the sum."""
     if any(isinstance(part, Stale) for part in parts):
         return Stale()
     present = [part for part in parts if part is not None]
     return reduce(add, present) if present else None
-
-
-def total_statistics(
-    parts: Sequence[tuple[Statistics | None, int]],
-) -> tuple[Statistics | None, int]:
-    """Add statistics, and count the rows that were given."""
-    return total([known for known, _ in parts]), sum(given for _, given in parts)

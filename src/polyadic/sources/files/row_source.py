@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from polyadic.rows.holdout import Part
 from polyadic.samples.prefetch import read_ahead
-from polyadic.sources.data import Data
 from polyadic.sources.files.paths import Paths, found, open_file
 from polyadic.sources.files.row_files import NUMBER, Block, RowFile
 
@@ -124,20 +123,6 @@ class RowSource:
         limit = int(fraction * 2**64)
         kept, held_out = Part(seed, above=limit), Part(seed, upto=limit)
         return self._with(kept), self._with(held_out)
-
-    def data(self, *, scale_inputs: bool = True) -> Data:
-        """Return the rows as training data, after one pass over them.
-
-        Parameters
-        ----------
-        scale_inputs : bool
-            Whether inputs are scaled to the unit interval.
-        """
-        from polyadic.sources.files.streamed import StreamedData
-
-        if not self.targets:
-            raise ValueError("The source of rows names no target. Pass target=… to open_rows.")
-        return StreamedData.of(self, scale_inputs)
 
     def __repr__(self) -> str:
         files = str(self.files[0]) if len(self.files) == 1 else f"{len(self.files)} files"

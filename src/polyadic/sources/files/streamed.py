@@ -1,13 +1,12 @@
-"""Training rows on disk: what passes over the files of a source tell of them."""
+"""Training rows in files: passes over the batches of a source."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,132 +14,146 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
-from polyadic.rows.holdout import Part, row_hash, some
-from polyadic.rows.rows import Rows, joined
-from polyadic.rows.statistics import Statistics
-from polyadic.rows.view import View, part_of, view_of
+from polyadic.rows.holdout import Part
+from polyadic.rows.rows import Rows, concatenate_rows
+from polyadic.rows.scores import Evaluation
+from polyadic.rows.statistics import summarise
+from polyadic.rows.view import View, usual_view
 from polyadic.samples.disk import Allowance, Reading, StreamSamples
-from polyadic.sources.data import ArrayData
+from polyadic.sources import Predicts
+from polyadic.sources.arrays import ArrayStore
+from polyadic.sources.data import Data, PartStore
 from polyadic.sources.files.row_source import Batch, RowSource
 
+A = TypeVar("A")
 
-@dataclass(frozen=True)
-class StreamedData:
-    """The rows of a source that have a positive weight, and what one pass over them told.
+
+class FileSource:
+    """Rows in files, read a batch at a time.
+
+    Parameters
+    ----------
+    rows : RowSource
+        What `open_rows` returned.
+    """
+
+    def __init__(self, rows: RowSource) -> None:
+        self._rows = rows
+
+    def data(self, scale_inputs: bool = True) -> Data:
+        """Return the rows of positive weight as training data, after one pass over them."""
+        self._require_target()
+        store = FileStore(self._rows)
+        statistics = store.reduce("statistics", summarise)
+        store.n_rows = statistics.n_rows
+        names = [repr(name) for name in self._rows.names]
+        return Data(
+            store,
+            statistics,
+            usual_view(statistics, names, scale_inputs),
+            self._rows.single_target,
+            n_dropped=self._rows.n_dropped or 0,
+            in_memory=False,
+        )
+
+    def predict_batches(self, predictor: Predicts) -> Generator[tuple[Batch, Any]]:
+        """Yield every batch of rows, and what is predicted for it, a column a target."""
+        with predictor.open() as predict, closing(self._rows.batches()) as batches:
+            for batch in batches:
+                yield batch, predict(batch.X, batch.first_row)
+
+    def predict(self, predictor: Predicts) -> NDArray[np.float64]:
+        """Return the predictions for all rows."""
+        parts = [np.empty((0, predictor.n_targets))]
+        parts += [predicted for _, predicted in self.predict_batches(predictor)]
+        return np.asarray(predictor.shape(np.concatenate(parts)))
+
+    def evaluate(self, predictor: Predicts) -> Evaluation:
+        """Return how good the predictions are."""
+        self._require_target()
+        total: Evaluation | None = None
+        for batch, predicted in self.predict_batches(predictor):
+            if batch.weight is None or batch.weight.any():
+                part = Evaluation.of(batch.y, predicted, batch.weight)
+                total = part if total is None else total + part
+        if total is None:
+            raise ValueError(f"{self._rows} has no row of positive weight to measure on.")
+        return total
+
+    def _require_target(self) -> None:
+        if not self._rows.targets:
+            raise ValueError("The source of rows names no target. Pass target=… to open_rows.")
+
+
+class FileStore:
+    """The rows of a source that have a positive weight.
 
     Parameters
     ----------
     source : RowSource
         Where they are.
-    view : View
-        How a fit usually sees them.
-    n_rows, n_dropped : int
-        Number of rows that count, and of those left out because a value is missing.
-    total : float
-        Sum of their weights.
-    allowance : Allowance
-        Memory that all samples of these rows share.
     """
 
-    source: RowSource
-    view: View
-    n_rows: int
-    n_dropped: int
-    total: float
-    allowance: Allowance = field(default_factory=Allowance)
+    def __init__(self, source: RowSource) -> None:
+        self.source, self.n_rows = source, 0
+        self._allowance = Allowance()  # memory that all samples of these rows share
 
-    @classmethod
-    def of(cls, source: RowSource, scale_inputs: bool) -> StreamedData:
-        """Learn the scalings in one pass."""
-        with closing(_used(source)) as batches:
-            parts = (Statistics.of(*_arrays(batch), identify=False) for batch in batches)
-            first = next(parts, None)
-            if first is None:
-                dropped = f" ({source.n_dropped} rows were left out)" if source.n_dropped else ""
-                raise ValueError(f"{source} has no row of positive weight{dropped}.")
-            known = reduce(add, parts, first)
-        view = view_of(known, [repr(name) for name in source.names], scale_inputs)
-        return cls(source, view, known.n_rows, source.n_dropped or 0, known.targets.weight)
+    def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
+        """Add what `function` makes of each batch of rows."""
+        first, total = 0, list[A]()
+        with closing(self._batches()) as batches:
+            for rows in batches:
+                total = [reduce(add, [*total, function(rows, first)])]
+                first += len(rows)
+        if not total:
+            dropped = self.source.n_dropped
+            left_out = f" ({dropped} rows were left out)" if dropped else ""
+            raise ValueError(f"{self.source} has no row of positive weight{left_out}.")
+        return total[0]
 
-    def close(self) -> None:
-        """Hold nothing outside this process."""
-
-    @property
-    def single_target(self) -> bool:
-        """Whether targets are a vector."""
-        return self.source.single_target
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets."""
-        return len(self.source.targets)
-
-    def content(self) -> int:
-        """Return a number that says which rows these are, after a pass over them."""
-        with closing(_used(self.source)) as batches:
-            return reduce(
-                add, (Statistics.of(*_arrays(batch), batch.first_row) for batch in batches)
-            ).content
-
-    def hashes(self, seed: int) -> NDArray[np.uint64]:
-        """Return the hash of every row."""
-        with closing(_used(self.source)) as batches:
-            return np.concatenate(
-                [row_hash(np.column_stack(_arrays(batch)[:2]), seed) for batch in batches]
-            )
+    def _batches(self) -> Generator[Rows]:
+        """Yield the rows of positive weight; the others are no part of a fit."""
+        with closing(self.source.batches()) as batches:
+            for batch in batches:
+                assert batch.y is not None
+                rows = Rows(batch.X, batch.y, batch.weight)
+                if batch.weight is not None:
+                    rows = rows.take(batch.weight > 0)
+                if len(rows):
+                    yield rows
 
     def samples(
-        self,
-        compute: Compute,
-        layout: TensorLayout,
-        part: Part | None = None,
-        view: View | None = None,
+        self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
     ) -> list[Samples]:
         """Return the samples of each target."""
-        share = 1.0 if part is None else (part.upto - part.above) / 2**64
+        n_rows = round((1.0 if part is None else part.fraction) * self.n_rows)
+        size = self.source.batch_rows, self.source.batch_bytes
+        respond = compute.for_pieces().predict
         return [
             StreamSamples(
                 compute,
                 layout,
-                Reading(
-                    partial(_used, self.source),
-                    partial(_rows, view or self.view, part, target),
-                    round(share * self.n_rows),
-                    self.source.batch_rows,
-                    self.source.batch_bytes,
-                ),
-                self.allowance,
+                Reading(self._batches, partial(_see, view, part, target, respond), n_rows, *size),
+                self._allowance,
             )
-            for target in range(self.n_targets)
+            for target in range(len(self.source.targets))
         ]
 
-    def taken(self, most: int, seed: int) -> ArrayData:
-        """Return about `most` rows in memory, with the scalings of all; all if they are no more."""
-        part = some(self.n_rows, most, seed)
-        with closing(_used(self.source)) as batches:
-            rows = joined([part_of(Rows(*_arrays(batch)), part) for batch in batches])
-        return ArrayData(rows.X, rows.y, rows.weight, self.view, self.single_target, self.n_dropped)
+    def restrict(self, part: Part) -> PartStore:
+        """Return the rows of a part, which stay on disk."""
+        return PartStore(self, part)
+
+    def gather(self, part: Part | None) -> ArrayStore:
+        """Read the rows of a part into memory."""
+        with closing(self._batches()) as batches:
+            return ArrayStore(
+                concatenate_rows([rows if part is None else part.take(rows) for rows in batches])
+            )
+
+    def close(self) -> None:
+        """Hold nothing outside this process."""
 
 
-def _used(source: RowSource) -> Generator[Batch]:
-    """Yield the rows of positive weight; the others are no part of a fit."""
-    first = 0
-    with closing(source.batches()) as batches:
-        for batch in batches:
-            X, y, weight = _arrays(batch)
-            if weight is not None:
-                used = weight > 0
-                X, y, weight = X[used], y[used], weight[used]
-            if len(X):
-                yield Batch(first, X, y, weight)
-                first += len(X)
-
-
-def _arrays(batch: Batch) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-    assert batch.y is not None
-    return batch.X, batch.y, batch.weight
-
-
-def _rows(view: View, part: Part | None, target: int, batch: Batch) -> Rows:
-    """Return the rows of a batch as a fit sees them, for one target."""
-    return view.rows(part_of(Rows(*_arrays(batch)), part))[target]
+def _see(view: View, part: Part | None, target: int, respond: Callable[..., A], rows: Rows) -> Rows:
+    """Return the rows of a batch that belong to a part, as a fit sees them."""
+    return view.see(rows if part is None else part.take(rows), target, respond)

@@ -2,11 +2,13 @@
 
 A linear function Σ_d β_d x_d + β₀ of D inputs is a sum of D + 1 rank-one terms over the
 features [1, x] of each input, so it is a model of rank D + 1 with `PurePowerFeatures` and
-two basis functions: prediction, model files and reports need not know that it is special.
+two basis functions: views, prediction, model files and reports need not know that it is special.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,37 +18,64 @@ from polyadic.features import PurePowerFeatures, TensorLayout
 from polyadic.model.als import Model
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
+from polyadic.rows.arrays import array_namespace, on_host
+from polyadic.rows.rows import Rows
+from polyadic.rows.view import Member, View
+from polyadic.sources.data import Data
 
 # Strengths of the ridge tried, in units of the rows' total weight.
 _STRENGTHS = np.logspace(-6, 3, 28)
 
 
-def trend_layout(n_inputs: int) -> TensorLayout:
-    """Return the layout of a linear function."""
-    return TensorLayout((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
+@dataclass(frozen=True)
+class LinearSums:
+    """The normal equations of each target on [x, 1], and the number of rows; they add up."""
+
+    equations: tuple[NormalEquations, ...]
+    n_rows: int
+
+    def __add__(self, other: LinearSums) -> LinearSums:
+        pairs = zip(self.equations, other.equations, strict=True)
+        return LinearSums(tuple(a + b for a, b in pairs), self.n_rows + other.n_rows)
 
 
-def linear_trend(
-    X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None
-) -> NDArray[np.float64]:
-    """Return β₁ … β_D and β₀ of a ridge regression for each target, (D + 1) × T.
+def linear_trend(data: Data) -> Member:
+    """Return the ridge regression of all targets on the inputs as the usual view shows them.
 
     The strength is the one with the least generalised cross-validation error, which, like
     everything else here, follows from sums over the rows.
     """
-    block = np.column_stack([X, np.ones(len(X))])
-    return np.column_stack(
-        [_ridge(NormalEquations.of(block, column, weight), len(X)) for column in y.T]
+    sums = data.store.reduce("trend", partial(linear_sums, view=data.view))
+    columns = [_ridge(equations, sums.n_rows) for equations in sums.equations]
+    model = linear_model(np.column_stack(columns))
+    return Member(data.view.inputs, linear_layout(data.n_inputs), model)
+
+
+def linear_sums(rows: Rows, first_row: int, view: View) -> LinearSums:
+    """Sum up a piece of rows, where they are."""
+    xp, X = array_namespace(rows.X), view.inputs.apply(rows.X)
+    ones = xp.ones((len(X), 1), dtype=X.dtype, device=X.device)
+    targets = [view.targets.apply(rows.y[:, t], t)[:, None] for t in range(rows.y.shape[1])]
+    table = xp.concat([X, ones, *targets], axis=1)
+    if rows.weight is not None:
+        table = table * xp.sqrt(xp.astype(rows.weight, xp.float64))[:, None]
+    gram, size, total = on_host(table.T @ table), X.shape[1] + 1, rows.total_weight
+    return LinearSums(
+        tuple(
+            NormalEquations(gram[:size, :size], gram[:size, t], float(gram[t, t]), total)
+            for t in range(size, len(gram))
+        ),
+        len(rows),
     )
 
 
-def evaluate(coefficients: NDArray[Any], X: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the trend at each row, one column for each target."""
-    return np.asarray(X @ coefficients[:-1] + coefficients[-1])
+def linear_layout(n_inputs: int) -> TensorLayout:
+    """Return the layout of a linear function."""
+    return TensorLayout((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
 
 
-def trend_model(coefficients: NDArray[Any]) -> Model:
-    """Write a linear function as a weight tensor of rank D + 1 for each target."""
+def linear_model(coefficients: NDArray[Any]) -> Model:
+    """Write linear functions, β₁ … β_D and β₀ in a column each, as tensors of rank D + 1."""
     return Model(tuple(_linear_cores(column) for column in coefficients.T), np.ones(1))
 
 

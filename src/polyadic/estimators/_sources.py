@@ -1,0 +1,219 @@
+"""From what users pass to a source of checked rows: the one place that looks at its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from polyadic.device import is_tensor, to_host
+from polyadic.features import FeatureMap, TensorLayout
+from polyadic.rows.rows import Rows, require_two_dimensions
+from polyadic.sources import Source
+from polyadic.sources.arrays import ArraySource
+from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.files.streamed import FileSource
+
+
+def training_source(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None
+) -> Source:
+    """Check what was passed to ``fit``, and set what scikit-learn wants to know of it."""
+    if groups is not None and (isinstance(X, RowSource) or is_dask(X)):
+        raise TypeError(
+            f"`groups` must be None for rows of {type(X).__name__}, which are held out by their "
+            "values. Pass arrays or a data frame in memory."
+        )
+    if isinstance(X, RowSource):
+        _require_nothing_beside(y, sample_weight)
+        _set_names(estimator, X.names, len(X.names))
+        return FileSource(X)
+    if is_dask(X):
+        from polyadic.sources.dask import DaskSource
+
+        require_two_dimensions(X)
+        _set_names(estimator, _column_names(X), X.shape[1])
+        return DaskSource(X, y, sample_weight, input_names(estimator))
+    rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
+    return ArraySource(rows, input_names(estimator), single_target)
+
+
+def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:
+    """Check rows to predict, and what they are compared with where `y` is given."""
+    if isinstance(X, RowSource):
+        check_names(estimator, X.names, len(X.names))
+        return FileSource(X)
+    if is_dask(X):
+        from polyadic.sources.dask import DaskSource
+
+        check_names(estimator, _column_names(X), X.shape[1])
+        return DaskSource(X, y, sample_weight, input_names(estimator))
+    inputs = _inputs_to_predict(estimator, X)
+    targets: Any = np.empty((len(inputs), 0))
+    if y is not None:
+        targets = check_array(to_host(y), dtype=np.float64, ensure_2d=False, input_name="y")
+        targets = targets.reshape(len(targets), -1)
+    weight = None
+    if sample_weight is not None:
+        weight = _check_sample_weight(to_host(sample_weight), targets, dtype=np.float64)
+    return ArraySource(Rows(inputs, targets, weight), input_names(estimator))
+
+
+def _inputs_to_predict(estimator: Any, X: Any) -> Any:
+    """Return checked inputs: a tensor stays one where torch computes."""
+    if is_tensor(X) and estimator._spec().on_torch:
+        from polyadic.sources.tensors import check_inputs
+
+        X = check_inputs(X)
+        check_names(estimator, None, X.shape[1])
+        return X
+    return validate_data(estimator, refuse_lazy_frames(to_host(X)), dtype=np.float64, reset=False)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a Dask array or data frame; false, without importing Dask, for others."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
+
+
+def refuse_lazy_frames(X: Any) -> Any:
+    """Return `X`; raise where it is a frame whose rows are not there yet."""
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError(
+            "`X` must be a table whose rows are there, got a Polars LazyFrame. Pass X.collect(), "
+            "or write it to Parquet and pass polyadic.open_rows(path, target=…)."
+        )
+    return X
+
+
+def _require_nothing_beside(y: Any, sample_weight: Any) -> None:
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "`y` and `sample_weight` must be None when `X` is a source of rows, which names "
+            "its own. Pass target=… and weight=… to open_rows."
+        )
+
+
+def _training_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any
+) -> tuple[Rows, bool]:
+    """Validate rows in memory; return those of positive weight, and whether `y` is a vector."""
+    spec = estimator._spec()
+    spec.check()
+    if spec.on_torch and is_tensor(X):
+        from polyadic.sources.tensors import check_rows
+
+        _set_names(estimator, None, X.shape[-1])
+        rows, single_target = check_rows(X, y, sample_weight)
+    else:
+        rows, single_target = _array_rows(estimator, X, y, sample_weight, spec.on_torch)
+    if groups is not None:
+        rows = _with_groups(rows, groups, sample_weight)
+    return (_as_tensors(rows) if spec.on_torch else rows), single_target
+
+
+def _array_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, on_torch: bool
+) -> tuple[Rows, bool]:
+    X, y, sample_weight = refuse_lazy_frames(to_host(X)), to_host(y), to_host(sample_weight)
+    # A device makes doubles of a chunk at a time, and need not have all of them in memory.
+    dtype = [np.float64, np.float32] if on_torch else np.float64
+    X, y = validate_data(estimator, X, y, dtype=dtype, multi_output=True, y_numeric=True)
+    y = np.asarray(y, dtype=np.float64)
+    rows, single_target = Rows(X, y.reshape(len(X), -1)), y.ndim == 1
+    if sample_weight is None:
+        return rows, single_target
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise ValueError(
+            "`sample_weight` must have at least one positive entry, got none. "
+            "Pass positive weights for the rows to learn from."
+        )
+    return Rows(rows.X, rows.y, weight).take(weight > 0), single_target
+
+
+def _with_groups(rows: Rows, groups: Any, sample_weight: Any) -> Rows:
+    """Return rows with a number for each group; labels may be anything that can be sorted."""
+    labels = np.asarray(to_host(groups))
+    used = slice(None) if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
+    if labels.ndim != 1 or len(labels[used]) != len(rows):
+        raise ValueError(
+            f"`groups` must have one label for each row of `X`, got shape {labels.shape}."
+        )
+    numbers = np.unique(labels, return_inverse=True)[1]
+    return Rows(rows.X, rows.y, rows.weight, numbers.astype(np.int64)[used])
+
+
+def _as_tensors(rows: Rows) -> Rows:
+    from polyadic.engines.torch.engine import as_tensor
+
+    return rows.map(as_tensor)
+
+
+def _column_names(X: Any) -> list[str] | None:
+    return [str(name) for name in X.columns] if hasattr(X, "columns") else None
+
+
+def _set_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> None:
+    estimator.n_features_in_ = n_inputs
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def check_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> None:
+    """Raise unless rows to predict have the inputs of the fit, in their order."""
+    expected = getattr(estimator, "feature_names_in_", None)
+    if n_inputs != estimator.n_features_in_:
+        raise ValueError(
+            f"`X` must have the {estimator.n_features_in_} inputs of the fit, got {n_inputs}. "
+            "Pass those columns; open_rows(…, columns=…) names the ones to read from files."
+        )
+    if names is not None and expected is not None and list(names) != list(expected):
+        raise ValueError(
+            f"`X` must have the inputs {list(expected)} in this order, got {list(names)}. "
+            "Name the columns to read with open_rows(…, columns=…)."
+        )
+
+
+def input_names(estimator: Any) -> list[str]:
+    """Return the names of the inputs as an error message should show them."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return [f"column {index}" for index in range(estimator.n_features_in_)]
+    return [repr(str(name)) for name in names]
+
+
+def tensor_layout(
+    maps: Sequence[FeatureMap], n_basis: Any, quantized: bool, n_inputs: int
+) -> TensorLayout:
+    """Check the feature maps and sizes and lay out the tensor."""
+    for feature_map in maps:
+        if not isinstance(feature_map, FeatureMap):
+            raise TypeError(
+                "`feature_maps` must hold FeatureMap objects, got "
+                f"{feature_map!r}. Use those of polyadic.features, or subclass FeatureMap."
+            )
+        feature_map.validate()
+    return TensorLayout(tuple(maps), sizes_of(n_basis, n_inputs), quantized)
+
+
+def sizes_of(n_basis: Any, n_inputs: int) -> tuple[int, ...]:
+    """Return the number of basis functions of each input."""
+    sizes: NDArray[Any] = np.atleast_1d(np.asarray(n_basis))
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise ValueError(
+            "`n_basis` must be a positive integer, or one for each input, got "
+            f"{n_basis!r}. Use for instance n_basis=8."
+        )
+    if np.ndim(n_basis) == 0:
+        sizes = np.repeat(sizes, n_inputs)
+    if len(sizes) != n_inputs:
+        raise ValueError(
+            f"`n_basis` must have one entry for each of the {n_inputs} inputs, got "
+            f"{len(sizes)} entries. Pass one integer to use it for every input."
+        )
+    return tuple(int(size) for size in sizes)

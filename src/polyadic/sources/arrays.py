@@ -1,0 +1,139 @@
+"""Rows in memory: NumPy arrays, or torch tensors where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from operator import add
+from typing import Any, TypeVar
+
+import numpy as np
+
+from polyadic.compute import Compute
+from polyadic.features import TensorLayout
+from polyadic.model.als import Samples
+from polyadic.rows.holdout import Part
+from polyadic.rows.rows import Rows
+from polyadic.rows.scores import Evaluation
+from polyadic.rows.statistics import summarise
+from polyadic.rows.view import Respond, View, usual_view
+from polyadic.sources import Predicts
+from polyadic.sources.data import Data
+
+A = TypeVar("A")
+
+_PIECE = 2**25  # numbers that are looked at at a time
+# Up to so many numbers the rows are kept as several views show them, beyond as one does.
+_SEVERAL_VIEWS = 2**22
+_MOST_VIEWS = 8
+
+
+class ArraySource:
+    """Checked rows in memory.
+
+    Parameters
+    ----------
+    rows : Rows
+        Arrays or tensors in their own units, targets as columns.
+    names : sequence of str
+        Of the inputs, for error messages.
+    single_target : bool
+        Whether targets are a vector.
+    """
+
+    def __init__(self, rows: Rows, names: Sequence[str], single_target: bool = True) -> None:
+        self._rows, self._names, self._single_target = rows, names, single_target
+
+    def data(self, scale_inputs: bool = True) -> Data:
+        """Return the rows, all of positive weight, as training data."""
+        store = ArrayStore(self._rows)
+        statistics = store.reduce("statistics", summarise)
+        view = usual_view(statistics, self._names, scale_inputs)
+        return Data(store, statistics, view, self._single_target)
+
+    def predict(self, predictor: Predicts) -> Any:
+        """Return the predictions for all rows."""
+        return predictor.shape(self._columns(predictor))
+
+    def evaluate(self, predictor: Predicts) -> Evaluation:
+        """Return how good the predictions are."""
+        return Evaluation.of(self._rows.y, self._columns(predictor), self._rows.weight)
+
+    def _columns(self, predictor: Predicts) -> Any:
+        with predictor.open() as predict:
+            return predict(self._rows.X)
+
+
+class ArrayStore:
+    """Rows in memory, or on a device.
+
+    Parameters
+    ----------
+    rows : Rows
+        Arrays or tensors in their own units, targets as columns, all of positive weight.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._sights: list[_Sight] = []
+
+    def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
+        """Add what `function` makes of each piece of rows."""
+        parts: Iterator[Any] = (function(piece, first) for first, piece in self._pieces())
+        total: A = reduce(add, parts)
+        return total
+
+    def _pieces(self) -> Iterator[tuple[int, Rows]]:
+        """Yield pieces that hold about as many numbers each, and how many rows come before."""
+        size = max(1, _PIECE // max(1, self.rows.X.shape[1]))
+        for first in range(0, len(self.rows), size):
+            yield first, self.rows.take(slice(first, first + size))
+
+    def samples(
+        self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
+    ) -> list[Samples]:
+        """Return the samples of each target."""
+        sight = self._sight(view) if part is None else _Sight(part.take(self.rows), view)
+        return [
+            compute.samples(sight.rows, layout, partial(sight, target, compute.predict))
+            for target in range(self.rows.y.shape[1])
+        ]
+
+    def _sight(self, view: View) -> _Sight:
+        """Return all rows as a view shows them; fits through the same view share them."""
+        for sight in self._sights:
+            if sight.view is view:
+                return sight
+        most = _MOST_VIEWS if np.prod(self.rows.X.shape) <= _SEVERAL_VIEWS else 1
+        sight = _Sight(self.rows, view)
+        self._sights = [*self._sights, sight][-most:]
+        return sight
+
+    def restrict(self, part: Part) -> ArrayStore:
+        """Return the rows of a part, where they are."""
+        return ArrayStore(part.take(self.rows))
+
+    def gather(self, part: Part | None) -> ArrayStore:
+        """Return the rows of a part, where they are."""
+        return self if part is None else self.restrict(part)
+
+    def close(self) -> None:
+        """Hold nothing outside this process."""
+
+
+class _Sight:
+    """Rows as a view shows them; what was made of all of them at once is kept."""
+
+    def __init__(self, rows: Rows, view: View) -> None:
+        self.rows, self.view = rows, view
+        self._X: Any = None
+        self._seen: dict[int, Rows] = {}
+
+    def __call__(self, target: int, respond: Respond, rows: Rows) -> Rows:
+        """Return rows as the fit of one target sees them."""
+        if rows is not self.rows:  # a chunk, on its way to a device
+            return self.view.see(rows, target, respond)
+        if target not in self._seen:
+            seen = self.view.see(rows, target, respond, self._X)
+            self._X, self._seen[target] = seen.X, seen
+        return self._seen[target]
