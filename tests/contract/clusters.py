@@ -35,14 +35,14 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
     with client().as_current():
         import dask.array as da
 
-        from polyadic.sources.dask import dask_data
+        from polyadic.sources.dask import DaskSource
 
         size = -(-len(rows) // 3)
         parts = [
             None if a is None else da.from_array(a, chunks=(size, *a.shape[1:]))
             for a in (rows.X, rows.y, rows.weight)
         ]
-        data = dask_data(*parts, ["a"] * rows.X.shape[1], False)
+        data = DaskSource(*parts, ["a"] * rows.X.shape[1]).data(scale_inputs=False)
     as_they_are = View(
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )

@@ -21,14 +21,13 @@ pytest.importorskip("distributed", reason="needs polyadic[dask]")
 import dask
 from dask.distributed import Client, LocalCluster
 
-from polyadic.compute import Compute
+from polyadic.compute import ComputeSpec
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.features import TensorLayout
 from polyadic.model import cpd
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
-from polyadic.sources.dask import dask_data
-from polyadic.sources.dask import worker as _chunk
+from polyadic.sources.dask import DaskSource, worker
 from polyadic.sources.dask.cluster import ClusterError, spread
 from polyadic.sources.dask.worker import Chunk, Rows, Setup, Stale, Step
 from tests.contract.clusters import client as in_process_client
@@ -91,7 +90,7 @@ def test_a_worker_killed_at_any_moment_does_not_change_the_result(monkeypatch):
     X, Y, weight = problem()
     arrays = collections(X, Y[:, 0], weight)
     expected = model(**LONG).fit(X, Y[:, 0], weight)
-    rng = np.random.RandomState(int(time.time()))
+    rng = np.random.RandomState(0)
     with fresh_cluster(0) as client, ExitStack() as stack:
         address = client.scheduler_info()["address"]
         workers = [stack.enter_context(worker_process(address)) for _ in range(2)]
@@ -248,8 +247,8 @@ def test_chunks_move_to_workers_that_come_and_go():
     X, Y, weight = problem()
     layout, cores = _layout()
     steps = []
-    with Compute.open(n_jobs=1) as compute, fresh_cluster(1, processes=False) as client:
-        data = dask_data(*collections(X, Y[:, 0], weight), list("abc"), True)
+    with ComputeSpec(n_jobs=1).open() as compute, fresh_cluster(1, processes=False) as client:
+        data = DaskSource(*collections(X, Y[:, 0], weight), list("abc")).data()
         (samples,) = data.samples(compute, layout)
         for n_workers in (1, 2, 1):
             client.cluster.scale(n_workers)
@@ -297,7 +296,7 @@ def chunk():
 
 def _setup():
     view = View(InputScaling.identity(3), TargetScaling(np.zeros(2), np.ones(2)))
-    return Setup(view, None, _layout()[0], Compute, CompiledEngine(), 64, None)
+    return Setup(view, None, _layout()[0], ComputeSpec(chunk_size=64, n_jobs=1))
 
 
 def _step(version, core, *, changes=(), group=0, live=(0,), whole=None):
@@ -348,6 +347,6 @@ def test_an_exception_in_the_middle_of_a_step_leaves_no_wrong_state(chunk, monke
 
 
 def test_answers_add_up_but_stale_ones_spoil_the_sum():
-    assert _chunk.total([None, None]) is None
-    assert isinstance(_chunk.total([None, Stale(), 3]), Stale)
-    assert _chunk.total([None, 2, 3]) == 5
+    assert worker.add_in_order([None, None]) is None
+    assert isinstance(worker.add_in_order([None, Stale(), 3]), Stale)
+    assert worker.add_in_order([None, 2, 3]) == 5

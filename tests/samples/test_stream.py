@@ -13,7 +13,9 @@ import pytest
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
 from polyadic.features import FourierFeatures
 from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.files.streamed import FileSource
 from tests.samples.rows import MAPS, PLACES, kept_in, small_batches, table, write
+from tests.small import data_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
@@ -131,21 +133,24 @@ def test_an_automatic_fit_on_few_rows_is_the_one_in_memory(rows, tmp_path):
     np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=0, atol=1e-8)
 
 
-def test_an_automatic_fit_searches_a_part_and_fits_all(rows, folder, monkeypatch):
-    monkeypatch.setattr("polyadic.estimators.feature_learning.SEARCH_ROWS", 600)
+def test_a_search_on_disk_is_the_one_in_memory_on_all_parts(rows, folder, monkeypatch):
+    """Few rows are screened on, some halved on; climbing sees all of them, where they are."""
+    monkeypatch.setattr("polyadic.search.search._LEAST_SCREENED", 200)
     X, y, _ = rows
     settings = {"random_state": 0, "effort": 0.1, "n_estimators": 1, "n_jobs": 2}
     expected = FeatureLearningRegressor(**settings).fit(X, y[:, 0])
     found = FeatureLearningRegressor(**settings).fit(source_of(folder, "u"))
-    assert found.n_samples_fit_ == len(X)
-    assert found.score(X, y[:, 0]) > expected.score(X, y[:, 0]) - 0.02
+    assert len(set(expected.selection_["n_rows"])) == 3
+    assert found.selection_["n_rows"] == expected.selection_["n_rows"]
+    assert max(found.selection_["n_rows"]) == len(X) * 4 // 5
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=0, atol=1e-6)
 
 
 def test_a_device_computes_rows_on_disk(rows, folder, monkeypatch):
     pytest.importorskip("torch")
     X, y, w = rows
     machine = KernelMachineRegressor(
-        FourierFeatures(4.0), n_basis=4, rank=3, max_iter=3, random_state=0, device="cpu:0"
+        FourierFeatures(4.0), n_basis=4, rank=3, max_iter=3, random_state=0, engine="torch"
     )
     expected = machine.fit(X, y[:, 0], w).predict(X)
     for place in ("state", "disk"):
@@ -178,20 +183,25 @@ def test_formats_hold_the_same_rows(rows, folder, tmp_path_factory):
 def test_a_source_knows_its_rows_as_memory_does(rows, folder):
     """Statistics, content and hashes, by which checkpoints and held-out rows are told."""
     X, y, w = rows
-    streamed = source_of(folder, ["u", "v"], "w").data()
-    whole = streamed.taken(10**6, seed=0)
+    streamed = FileSource(source_of(folder, ["u", "v"], "w")).data()
+    whole = streamed.gather_about(10**6, seed=0)
     used = w > 0
     np.testing.assert_array_equal(whole.X, X[used])
     np.testing.assert_array_equal(whole.y, y[used])
     np.testing.assert_array_equal(whole.weight, w[used])
+    memory = data_of(X[used], y[used], w[used])
     assert (streamed.n_rows, streamed.n_targets) == (used.sum(), 2)
-    assert streamed.total == pytest.approx(w.sum(), rel=1e-12)
-    assert streamed.content() == whole.content()
-    np.testing.assert_array_equal(streamed.hashes(3), whole.hashes(3))
-    part = streamed.taken(500, seed=1)
-    assert 400 < part.n_rows < 600
-    assert part.view is streamed.view
+    assert streamed.n_distinct == memory.n_distinct
+    assert streamed.total_weight == pytest.approx(w.sum(), rel=1e-12)
+    assert streamed.fingerprint() == memory.fingerprint()
+    np.testing.assert_array_equal(streamed.hashes(3), memory.hashes(3))
+    part = streamed.gather_about(500, seed=1)
+    assert 400 < len(part) < 600
     assert {tuple(row) for row in part.X} < {tuple(row) for row in X[used]}
+    train, held = streamed.split(0.2, seed=5)
+    restricted = streamed.restrict(train)
+    assert restricted.n_rows + streamed.gather(held).n_rows == streamed.n_rows
+    assert restricted.total_weight == pytest.approx(memory.restrict(train).total_weight)
 
 
 def test_a_split_leaves_no_row_out(rows, folder):

@@ -96,13 +96,15 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         y: Any,
         sample_weight: Any,
         groups: Any = None,
+        *,
+        merge: bool = False,
     ) -> Self:
         """Fit to rows; unless that gets anywhere, the estimator stays as it was."""
         before = dict(vars(self))
         passed = {"X": X, "y": y, "sample_weight": sample_weight}
         try:
             source = training_source(self, X, y, sample_weight, groups)
-            with closing(source.data(self.scale_inputs)) as data:
+            with closing(source.data(self.scale_inputs, merge=merge)) as data:
                 fit_to(data, passed)
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
@@ -173,7 +175,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         for name in [name for name in vars(self) if _is_fitted_attribute(name)]:
             delattr(self, name)
         self.__dict__.update(fitted_attributes(data, members))
-        self.n_samples_fit_, self.n_samples_dropped_ = data.n_rows, data.n_dropped
+        self.n_samples_fit_, self.n_samples_dropped_ = data.n_samples, data.n_dropped
         first = members[0].model
         if data.single_target:
             self.cores_ = list(first.cores[0])

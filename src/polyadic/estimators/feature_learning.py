@@ -264,7 +264,7 @@ class FeatureLearningRegressor(CPDRegressor):
                     '`warm_start=True` needs named feature maps, but feature_maps="auto". Pass a '
                     "list of maps, or warm_start=False."
                 )
-            return self._fit(self._fit_automatically, X, y, sample_weight, groups)
+            return self._fit(self._fit_automatically, X, y, sample_weight, groups, merge=True)
         maps = named_maps(self.feature_maps)
         earlier = getattr(self, "members_", []) if self.warm_start else []
         fit_to = partial(self._fit_named, maps=maps, earlier=earlier)

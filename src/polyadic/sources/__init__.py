@@ -38,8 +38,8 @@ class Predicts(Protocol):
 class Source(Protocol):
     """Rows that users passed, wherever they are."""
 
-    def data(self, scale_inputs: bool) -> Data:
-        """Return the rows as training data."""
+    def data(self, scale_inputs: bool, *, merge: bool) -> Data:
+        """Return the rows as training data; `merge` asks for copies of a row as one row."""
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions for all rows."""

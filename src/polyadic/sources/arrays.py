@@ -12,6 +12,7 @@ import numpy as np
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
+from polyadic.rows.copies import merge_copies
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows
 from polyadic.rows.scores import Evaluation
@@ -22,6 +23,7 @@ from polyadic.sources.data import Data
 
 A = TypeVar("A")
 
+_MERGED_ROWS = 10_000  # up to so many, copies are looked for
 _PIECE = 2**25  # numbers that are looked at at a time
 # Up to so many numbers the rows are kept as several views show them, beyond as one does.
 _SEVERAL_VIEWS = 2**22
@@ -44,12 +46,17 @@ class ArraySource:
     def __init__(self, rows: Rows, names: Sequence[str], single_target: bool = True) -> None:
         self._rows, self._names, self._single_target = rows, names, single_target
 
-    def data(self, scale_inputs: bool = True) -> Data:
-        """Return the rows, all of positive weight, as training data."""
-        store = ArrayStore(self._rows)
+    def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
+        """Return the rows, all of positive weight, as training data.
+
+        With `merge`, copies of a row are merged where rows are few.
+        """
+        merge = merge and len(self._rows) <= _MERGED_ROWS
+        store = ArrayStore(merge_copies(self._rows) if merge else self._rows)
         statistics = store.reduce("statistics", summarise)
         view = usual_view(statistics, self._names, scale_inputs)
-        return Data(store, statistics, view, self._single_target)
+        merged_from = len(self._rows) if merge else None
+        return Data(store, statistics, view, self._single_target, merged_from=merged_from)
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions for all rows."""

@@ -79,6 +79,8 @@ class Data:
         Number of rows left out because a value is missing.
     in_memory : bool
         Whether several members may work on them side by side.
+    merged_from : int, optional
+        How many rows there were before copies were merged.
     """
 
     store: Store
@@ -87,11 +89,17 @@ class Data:
     single_target: bool = True
     n_dropped: int = 0
     in_memory: bool = True
+    merged_from: int | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of rows that count."""
         return self.statistics.n_rows
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows that users passed and that count."""
+        return self.n_rows if self.merged_from is None else self.merged_from
 
     @property
     def n_inputs(self) -> int:

@@ -60,8 +60,11 @@ class DaskSource:
     def __init__(self, X: Any, y: Any, sample_weight: Any, names: Sequence[str]) -> None:
         self._X, self._y, self._weight, self._names = X, y, sample_weight, names
 
-    def data(self, scale_inputs: bool = True) -> Data:
-        """Load the rows on the workers, check them, and return them as training data."""
+    def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
+        """Load the rows on the workers, check them, and return them as training data.
+
+        Copies of a row stay where they are, whatever `merge` asks for.
+        """
         parts = partitions(self._X, self._y, self._weight)
         store = DaskStore(_load(parts, self._names))
         try:

@@ -40,8 +40,11 @@ class FileSource:
     def __init__(self, rows: RowSource) -> None:
         self._rows = rows
 
-    def data(self, scale_inputs: bool = True) -> Data:
-        """Return the rows of positive weight as training data, after one pass over them."""
+    def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
+        """Return the rows of positive weight as training data, after one pass over them.
+
+        Copies of a row stay where they are, whatever `merge` asks for.
+        """
         self._require_target()
         store = FileStore(self._rows)
         statistics = store.reduce("statistics", summarise)
