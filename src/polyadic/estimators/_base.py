@@ -27,8 +27,9 @@ from polyadic.estimators._members import (
     fitted_attributes,
     is_small,
 )
-from polyadic.estimators._progress import Progress
+from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import rows_to_predict, tensor_layout, training_source
+from polyadic.estimators._status import StatusLine
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
 from polyadic.model import als
@@ -78,7 +79,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         ],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        "verbose": ["verbose", StrOptions({"auto"})],
     }
 
     # Parameters that only some of the estimators have; the others behave as with these values.
@@ -91,7 +92,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     def _fit(
         self,
-        fit_to: Callable[[Data, dict[str, Any]], None],
+        fit_to: Callable[[Data, Passed], None],
         X: Any,
         y: Any,
         sample_weight: Any,
@@ -101,11 +102,11 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     ) -> Self:
         """Fit to rows; unless that gets anywhere, the estimator stays as it was."""
         before = dict(vars(self))
-        passed = {"X": X, "y": y, "sample_weight": sample_weight}
         try:
-            source = training_source(self, X, y, sample_weight, groups)
-            with closing(source.data(self.scale_inputs, merge=merge)) as data:
-                fit_to(data, passed)
+            with StatusLine(self.verbose == "auto") as status:
+                source = training_source(self, X, y, sample_weight, groups)
+                with closing(source.data(self.scale_inputs, merge=merge)) as data:
+                    fit_to(data, Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
                 self.__dict__.clear()
@@ -114,7 +115,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return self
 
     def _fit_named(
-        self, data: Data, passed: dict[str, Any], maps: Sequence[FeatureMap], earlier: list[Member]
+        self, data: Data, passed: Passed, maps: Sequence[FeatureMap], earlier: list[Member]
     ) -> None:
         """Fit every member to named maps and set the fitted attributes."""
         layout = tensor_layout(maps, self._setting("n_basis"), self.quantized, data.n_inputs)

@@ -7,15 +7,28 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from polyadic.estimators._members import fitted_attributes
+from polyadic.estimators._status import StatusLine
 from polyadic.features import TensorLayout
 from polyadic.members import Member
 from polyadic.model.als import Fit
 from polyadic.rows.scaling import InputScaling
 from polyadic.search.trials import Choice, Trial
 from polyadic.sources.data import Data
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What was passed to ``fit``, for callbacks, and the line that says how it goes."""
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    status: StatusLine
+
 
 MembersSoFar = Callable[[], list[Member]]
 
@@ -29,13 +42,13 @@ class Progress:
     """
 
     def __init__(
-        self, estimator: Any, passed: dict[str, Any], data: Data, n_members: int, max_iter: int
+        self, estimator: Any, passed: Passed, data: Data, n_members: int, max_iter: int
     ) -> None:
-        self._estimator, self._rows = estimator, data
+        self._estimator, self._rows, self._status = estimator, data, passed.status
         self._n_members, self._max_iter = n_members, max_iter
-        self._data = {"X": passed["X"], "y": passed["y"]}
-        if passed["sample_weight"] is not None:
-            self._data["metadata"] = {"sample_weight": passed["sample_weight"]}
+        self._data = {"X": passed.X, "y": passed.y}
+        if passed.sample_weight is not None:
+            self._data["metadata"] = {"sample_weight": passed.sample_weight}
         self._began = time.perf_counter()
         self._lock = threading.Lock()  # members may be fitted side by side
         self._root: Any = None
@@ -62,6 +75,7 @@ class Progress:
                     f"train MSE {epoch.error:.6f}",
                     *([] if held is None else [f"held-out MSE {held:.6f}"]),
                 )
+                self._tell(index, f"epoch {epoch.number}", epoch.number / self._max_iter)
                 return on_subtask("epoch", lambda: [Member(inputs, layout, epoch.model)])
 
             yield on_epoch
@@ -69,6 +83,7 @@ class Progress:
     @contextmanager
     def search(self, index: int) -> Iterator[Callable[[str, Trial, MembersSoFar], None]]:
         """Give the function that hears of the stages of a member's search."""
+        self._tell(index, "screening", 0.0)
         with self._task(index, None) as on_subtask:
 
             def on_stage(stage: str, trial: Trial, members: MembersSoFar) -> None:
@@ -84,6 +99,15 @@ class Progress:
                 on_subtask(stage, members)
 
             yield on_stage
+        self._tell(index, "done", 1.0)
+
+    def trial(self, index: int, stage: str, fraction: float) -> None:
+        """Hear of one more trial of a member's search, and how much of its work is done."""
+        self._tell(index, stage, fraction)
+
+    def _tell(self, index: int, what: str, fraction: float) -> None:
+        of = f"member {index + 1} of {self._n_members}, " if self._n_members > 1 else ""
+        self._status.tell(f"{of}{what}", index, fraction, self._n_members)
 
     def end(self, members: list[Member]) -> None:
         """Close the root task."""
@@ -143,5 +167,5 @@ class Progress:
         self._write("  ".join([f"member {index + 1}/{self._n_members}", *parts, seconds]))
 
     def _write(self, line: str) -> None:
-        if self._estimator.verbose:
+        if self._estimator.verbose and self._estimator.verbose != "auto":
             sys.stderr.write(line + "\n")

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polyadic.compute import Compute
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._members import MemberRun
-from polyadic.estimators._progress import Progress
+from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import input_names, sizes_of
 from polyadic.features import FeatureMap
 from polyadic.members import ignore_overflow, map_shares
@@ -119,8 +119,9 @@ class FeatureLearningRegressor(CPDRegressor):
         Whether ``fit`` with named maps goes on from the earlier fit.
     random_state : int, RandomState instance or None, default=None
         Seed of starts, held-out rows and candidates.
-    verbose : int, default=0
-        Whether to write progress to the standard error.
+    verbose : "auto" or int, default="auto"
+        With "auto" a fit of more than two seconds shows a line of progress on a terminal or in
+        a notebook; 0 shows nothing, 1 writes a line for each step to the standard error.
 
     Attributes
     ----------
@@ -206,7 +207,7 @@ class FeatureLearningRegressor(CPDRegressor):
         n_jobs: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self.feature_maps = feature_maps
         self.n_basis = n_basis
@@ -280,7 +281,7 @@ class FeatureLearningRegressor(CPDRegressor):
             and not self.nonnegative
         )
 
-    def _fit_automatically(self, data: Data, passed: dict[str, Any]) -> None:
+    def _fit_automatically(self, data: Data, passed: Passed) -> None:
         """Have every member search for itself, and average them."""
         settings, count = self._settings(data), self._count_members(data)
         progress = Progress(self, passed, data, count, 0)
@@ -305,6 +306,7 @@ class FeatureLearningRegressor(CPDRegressor):
                     keeper=KeptFit(checkpoint, f"member {index}"),
                     check=run.require_running,
                     deadline=deadline,
+                    on_trial=partial(progress.trial, index),
                 )
                 with progress.search(index) as on_stage:
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.device import to_host
 from polyadic.estimators._base import CPDRegressor
+from polyadic.estimators._progress import Passed
 from polyadic.estimators._sources import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
 from polyadic.search.candidates import named_maps
@@ -96,7 +97,7 @@ class KernelMachineRegressor(CPDRegressor):
         n_jobs: int | None = None,
         warm_start: bool = False,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self.feature_map = feature_map
         self.n_basis = n_basis
@@ -213,7 +214,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self.feature_maps = feature_maps
         self.cv = cv
@@ -268,13 +269,13 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         fit_to = partial(self._choose_and_fit, groups=groups)
         return self._fit(fit_to, X, y, sample_weight)
 
-    def _choose_and_fit(self, data: Data, passed: dict[str, Any], groups: Any) -> None:
+    def _choose_and_fit(self, data: Data, passed: Passed, groups: Any) -> None:
         """Measure every map on every fold, and fit the best one to all rows."""
         maps = named_maps(self.feature_maps)
         rows, targets = validate_data(
-            self, passed["X"], passed["y"], dtype=np.float64, multi_output=True, y_numeric=True
+            self, passed.X, passed.y, dtype=np.float64, multi_output=True, y_numeric=True
         )
-        weight = _check_sample_weight(passed["sample_weight"], rows, ensure_non_negative=True)
+        weight = _check_sample_weight(passed.sample_weight, rows, ensure_non_negative=True)
         checkpoint = self._checkpoint(data, maps=maps)
         rng = check_random_state(self.random_state)
         seed = checkpoint.get("fold seed", int(rng.randint(np.iinfo(np.int32).max)))
@@ -290,8 +291,11 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
                 train, test = folds[fold]
                 known = _fold_error(estimator, rows, targets, weight, train, test)
                 checkpoint.put(name, known)
+            done.append(known)
+            passed.status.tell(f"fold {len(done)} of {len(tasks)}", 0, len(done) / len(tasks))
             return float(known)
 
+        done: list[float] = []
         tasks = [(feature_map, fold) for feature_map in maps for fold in range(len(folds))]
         try:
             errors = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -326,7 +330,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         shared = self.get_params(deep=False)
         for name in ("feature_maps", "cv", "verbose", "n_jobs", "random_state", "checkpoint"):
             del shared[name]
-        return KernelMachineRegressor(n_jobs=1, random_state=seed, **shared)
+        return KernelMachineRegressor(n_jobs=1, random_state=seed, verbose=0, **shared)
 
 
 def _scores(maps: Sequence[FeatureMap], errors: NDArray[np.float64]) -> dict[str, Any]:

@@ -65,6 +65,8 @@ class Search:
         Knows its last epochs.
     check : callable, optional
         Called before each trial; raises to end the search.
+    on_trial : callable, optional
+        Hears of each trial: its stage, and which fraction of the work is done.
     deadline : float
         When to come to an end with the best that there is, by `time.monotonic`.
     """
@@ -81,11 +83,12 @@ class Search:
         journal: Journal | None = None,
         keeper: als.Keeper | None = None,
         check: Callable[[], None] = lambda: None,
+        on_trial: Callable[[str, float], None] = lambda stage, fraction: None,
         deadline: float = np.inf,
     ) -> None:
         self._data, self._scalings, self._space, self._compute = data, scalings, space, compute
         self._journal, self._keeper = journal or NoJournal(), keeper or als.Keeper()
-        self._check, self._deadline = check, deadline
+        self._check, self._on_trial, self._deadline = check, on_trial, deadline
         self._rng = np.random.RandomState(seed)
         self._divide_rows(*data.split(fraction, seed))
         self._trend = linear_trend(self._train) if True in space.trends else None
@@ -257,6 +260,7 @@ class Search:
         best = self._journal.result(lambda: self._best_of(stage, trial, rows, epochs, restart))
         self._spent += epochs * self._work(rows, trial.candidate)
         self._note(stage, best, rows, epochs)
+        self._on_trial(stage, min(0.98, self._spent / self._space.work))
         return best
 
     def _best_of(self, stage: str, trial: Trial, rows: Data, epochs: int, restart: bool) -> Trial:
