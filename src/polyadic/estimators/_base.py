@@ -47,6 +47,7 @@ except ImportError:  # scikit-learn before 1.9
 
 
 # What "auto" means for named feature maps.
+_TOO_FEW_ROWS = 2
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
@@ -271,9 +272,10 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         found = rows_to_predict(self, X, y, sample_weight).evaluate(self._predictor())
-        if found.n_rows < 2:
+        if found.n_rows <= _TOO_FEW_ROWS:
             warnings.warn(
-                "R² of a single row says nothing: it is 1 or 0. Measure on more rows.",
+                f"R² was measured on {found.n_rows} rows, which says next to nothing. Measure on "
+                "more rows.",
                 UndefinedMetricWarning,
                 stacklevel=2,
             )

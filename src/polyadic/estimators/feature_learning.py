@@ -114,7 +114,7 @@ class FeatureLearningRegressor(CPDRegressor):
         File that keeps the fit while it is under way.  The same call goes on from it after
         an interruption, to the same result, and removes it in the end.
     n_jobs : int, optional
-        Threads; None is all cores.
+        Threads; unlike elsewhere in scikit-learn None is all cores.
     warm_start : bool, default=False
         Whether ``fit`` with named maps goes on from the earlier fit.
     random_state : int, RandomState instance or None, default=None
@@ -142,8 +142,18 @@ class FeatureLearningRegressor(CPDRegressor):
         ``pandas.DataFrame``.
     loss_curve_ : list of float
         Loss of the first member after each epoch.
+    validation_curve_ : list of float
+        With `early_stopping`: mean squared error of the first member on the held-out rows after
+        each epoch.
     n_iter_ : int
         Number of epochs.
+    target_scaling_ : TargetScaling
+        Mean and standard deviation of the targets, by which predictions come back to their
+        units.
+    single_target_ : bool
+        Whether predictions are a vector.
+    n_samples_fit_, n_samples_dropped_ : int
+        Rows of positive weight, and rows of files left out because a value was missing.
     n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 

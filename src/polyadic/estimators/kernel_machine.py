@@ -167,7 +167,8 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
     feature_map_ : FeatureMap
         The map with the least mean squared error over the folds.
     best_index_, best_score_ : int, float
-        Its place among the candidates, and that error.
+        Its place among the candidates, and that error: unlike the scores of scikit-learn's
+        searches, less is better.
     cv_results_ : dict
         The error of every map on every fold.
 
