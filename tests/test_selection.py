@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import RidgeCV
 
 from polyadic import FeatureLearningRegressor
-from polyadic.compute import Compute, Pace
+from polyadic.compute import ComputeSpec, SearchLimits
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.model import als, cpd
 from polyadic.rows.scaling import InputScaling
@@ -44,7 +44,7 @@ def search(space, n=200, seed=0):
     y = ((y - y.mean()) / y.std())[:, None]
     scalings = {0.0: InputScaling.identity(X.shape[1])}
     table = Table({0.0: X}, scalings, y, None, (X, y))
-    with Compute.open(engine="reference", n_jobs=1) as compute:
+    with ComputeSpec(engine="reference", n_jobs=1).open() as compute:
         return Search(table, space, compute, 0.2, seed)
 
 
@@ -331,9 +331,13 @@ def test_verbose_says_where_the_time_went(capsys):
 
 
 def test_rows_of_screening_and_of_judging_are_bounded(monkeypatch):
-    monkeypatch.setattr(Compute, "pace", Pace(few_rows=4_000, held_rows=30))
+    monkeypatch.setattr(
+        "polyadic.compute.LIMITS_OF_A_CPU", SearchLimits(few_rows=4_000, held_rows=30)
+    )
     few = search(SPACE, n=50_000)
-    monkeypatch.setattr(Compute, "pace", Pace(few_rows=8_000, held_rows=10_000))
+    monkeypatch.setattr(
+        "polyadic.compute.LIMITS_OF_A_CPU", SearchLimits(few_rows=8_000, held_rows=10_000)
+    )
     many = search(SPACE, n=50_000)
     assert (len(few._few), len(few._held)) == (4_000, 30)
     assert (len(many._few), len(many._held)) == (5_000, 10_000)

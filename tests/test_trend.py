@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from polyadic.compute import Compute
+from polyadic.compute import ComputeSpec
 from polyadic.model import trend
 
 
@@ -81,7 +81,7 @@ def test_as_a_weight_tensor_it_is_the_same_function(engine, n_inputs):
     model, layout = trend.trend_model(coefficients), trend.trend_layout(n_inputs)
     outside = np.vstack([X, -10 * X])
     expected = outside @ coefficients[:-1] + coefficients[-1]
-    with Compute.open(engine=engine, n_jobs=1) as compute:
+    with ComputeSpec(engine=engine, n_jobs=1).open() as compute:
         for cores, column in zip(model.cores, expected.T, strict=True):
             response = compute.predict(outside, cores, model.map_weights, layout)
             np.testing.assert_allclose(response, column, rtol=1e-10, atol=1e-10)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.compute import Compute
+from polyadic.compute import PREDICTED_ROWS, Compute
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.model.als import Model
 from polyadic.rows.scaling import InputScaling
+from polyadic.samples.memory import slices
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,26 @@ def contributions(
         weights, layout = member.model.map_weights, member.layout
         columns = [compute.predict(rows, cores, weights, layout) for cores in member.model.cores]
         yield member, member.share * np.column_stack(columns)
+
+
+def predict_tensor(members: Sequence[Member], compute: Compute, X: Any) -> Any:
+    """Return the standardised prediction for a tensor in its own units, a column a target."""
+    import torch
+
+    from polyadic.sources.tensor_view import scaled
+
+    parts = []
+    for part in slices(len(X), compute.chunk_size or PREDICTED_ROWS):
+        piece = X[part]
+        total = torch.zeros(len(piece), len(members[0].model.cores), dtype=torch.float64)
+        total = total.to(X.device)
+        for member in (member for member in members if member.share):
+            inputs, weights = scaled(piece, member.inputs), member.model.map_weights
+            for target, cores in enumerate(member.model.cores):
+                response = compute.predict(inputs, cores, weights, member.layout)
+                total[:, target] += member.share * response.to(X.device)
+        parts.append(total)
+    return torch.cat(parts)
 
 
 def map_shares(

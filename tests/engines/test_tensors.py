@@ -1,6 +1,6 @@
 """Rows that are torch tensors: seen, hashed, checked and predicted as NumPy rows are.
 
-The device "cpu:0" is PyTorch on the CPU; plain "cpu" would be the compiled engine.
+Where there is no GPU, engine="torch" computes on the CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from polyadic import (  # noqa: E402
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
-from polyadic.device import DeviceCompute  # noqa: E402
+from polyadic.compute import Compute  # noqa: E402
 from polyadic.engines.reference import ReferenceEngine  # noqa: E402
 from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
 from polyadic.features import DampedFourierFeatures, TensorLayout  # noqa: E402
@@ -26,12 +26,14 @@ from polyadic.rows.rows import Rows  # noqa: E402
 from polyadic.rows.scaling import InputScaling  # noqa: E402
 from polyadic.rows.view import View  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
+from polyadic.samples.placement import MemoryPlan  # noqa: E402
 from polyadic.sources.data import ArrayData  # noqa: E402
 from polyadic.sources.tensor_view import scaled, seen  # noqa: E402
 from polyadic.sources.tensors import TensorData  # noqa: E402
 from tests.contract.test_engines import assert_same  # noqa: E402
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu:0"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+ON_TORCH = {"engine": "torch", "device": DEVICE}
 NAMES = ["a", "b", "c"]
 
 
@@ -118,14 +120,14 @@ def test_a_fit_of_tensors_is_that_of_arrays(rng, dtype, early_stopping):
     options = {**OPTIONS, "early_stopping": early_stopping}
     expected = KernelMachineRegressor(**options).fit(X, y)
     there = [torch.tensor(array, dtype=dtype, device=DEVICE) for array in (X, y)]
-    model = KernelMachineRegressor(**options, device=DEVICE).fit(*there)
+    model = KernelMachineRegressor(**options, **ON_TORCH).fit(*there)
     np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
     found = model.predict(there[0])
     assert (found.device, found.dtype) == (there[0].device, torch.float64)
     np.testing.assert_allclose(host(found), expected.predict(X), atol=1e-8)
     assert model.score(*there) == pytest.approx(expected.score(X, y))
     single = [array.astype(str(dtype).removeprefix("torch.")) for array in (X, y)]
-    arrays = KernelMachineRegressor(**options, device=DEVICE).fit(*single)
+    arrays = KernelMachineRegressor(**options, **ON_TORCH).fit(*single)
     np.testing.assert_allclose(arrays.loss_curve_, expected.loss_curve_, rtol=1e-9)
 
 
@@ -135,7 +137,7 @@ def test_weights_targets_and_rows_of_weight_zero(rng):
     weight = rng.randint(0, 3, len(X)).astype(float)
     maps = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.8)]
     expected = FeatureLearningRegressor(maps, **OPTIONS).fit(X, Y, weight)
-    model = FeatureLearningRegressor(maps, **OPTIONS, device=DEVICE).fit(*tensors(X, Y, weight))
+    model = FeatureLearningRegressor(maps, **OPTIONS, **ON_TORCH).fit(*tensors(X, Y, weight))
     np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
     (there,) = tensors(X)
     np.testing.assert_allclose(host(model.predict(there)), expected.predict(X), atol=1e-8)
@@ -143,7 +145,7 @@ def test_weights_targets_and_rows_of_weight_zero(rng):
 
 def test_an_automatic_fit_of_tensors(rng):
     X, y = smooth(rng, 300)
-    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, "device": DEVICE}
+    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, **ON_TORCH}
     model = FeatureLearningRegressor(**options).fit(*tensors(X, y))
     assert model.score(*tensors(X, y)) > 0.95
     assert FeatureLearningRegressor(**options).fit(X, y).score(X, y) > 0.95
@@ -153,8 +155,8 @@ def test_rows_on_the_device_are_not_copied_where_products_do_not_fit(rng):
     X, y = smooth(rng, 3000)
     (there, target) = tensors(X, y[:, None])
     data = TensorData.of(Rows(there, target), NAMES, scale_inputs=True, single_target=True)
-    layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (8,) * 3, quantized=True)
-    compute = DeviceCompute.on("auto", DEVICE, "float64", 500, 450_000)
+    layout = TensorLayout.of((DampedFourierFeatures(2.0, 0.7),), (8,) * 3, quantized=True)
+    compute = Compute(TorchEngine(DEVICE), 500, memory=MemoryPlan(450_000))
     cores = cpd.initial_cores(layout.core_sizes, 4, True, np.random.RandomState(0))
     (samples,) = data.samples(compute, layout)
     samples.start(cores)
@@ -176,7 +178,7 @@ def test_a_search_over_folds_takes_tensors(rng):
 
 
 def fitted_losses(X, y, weight=None, **options):
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE, **options)
+    model = KernelMachineRegressor(**OPTIONS, **ON_TORCH, **options)
     return model.fit(X, y, weight).loss_curve_
 
 
@@ -213,7 +215,7 @@ def test_other_numbers_are_what_their_values_say(rng, kind):
     double = [array.double().numpy() for array in (X, y, weight)]
     options = {"n_basis": 2, "rank": 2, "max_iter": 1}
     expected = KernelMachineRegressor(**{**OPTIONS, **options}).fit(*double)
-    model = KernelMachineRegressor(**{**OPTIONS, **options}, device=DEVICE)
+    model = KernelMachineRegressor(**{**OPTIONS, **options}, **ON_TORCH)
     model.fit(*(array.to(DEVICE) for array in (X, y, weight)))
     np.testing.assert_allclose(model.loss_curve_, expected.loss_curve_, rtol=1e-9)
     assert model.score(X.to(DEVICE), y) == pytest.approx(expected.score(*double[:2]))
@@ -229,22 +231,22 @@ def test_weights_are_summed_in_double_precision():
 
 def test_predictions_carry_no_gradients(rng):
     X, y = smooth(rng)
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(X, y)
+    model = KernelMachineRegressor(**OPTIONS, **ON_TORCH).fit(X, y)
     there = torch.tensor(X, device=DEVICE, requires_grad=True)
     assert not model.predict(there).requires_grad
 
 
 def test_tensors_are_predicted_in_chunks(rng, monkeypatch):
     X, y = smooth(rng)
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE, chunk_size=120).fit(X, y)
+    model = KernelMachineRegressor(**OPTIONS, **ON_TORCH, chunk_size=120).fit(X, y)
     sizes = []
-    respond = TorchEngine.respond
+    predict = TorchEngine.predict
 
     def noted(self, X, *rest):
         sizes.append(len(X))
-        return respond(self, X, *rest)
+        return predict(self, X, *rest)
 
-    monkeypatch.setattr(TorchEngine, "respond", noted)
+    monkeypatch.setattr(TorchEngine, "predict", noted)
     (there,) = tensors(X)
     np.testing.assert_allclose(host(model.predict(there)), model.predict(X), atol=1e-12)
     assert sizes[:5] == [120, 120, 120, 120, 20]
@@ -262,7 +264,7 @@ def test_a_search_on_a_device_sees_some_rows_and_its_last_epochs_all(rng, monkey
     monkeypatch.setattr("polyadic.estimators.feature_learning.SEARCH_ROWS", 150)
     X, y = smooth(rng, 400)
     weight = rng.randint(1, 3, len(X)).astype(float)
-    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, "device": DEVICE}
+    options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, **ON_TORCH}
     model = FeatureLearningRegressor(**options).fit(*tensors(X, y, weight))
     assert max(model.selection_["n_rows"]) < 150
     assert model.n_samples_fit_ == 400
@@ -293,11 +295,11 @@ WRONG = {
 def test_wrong_tensors_get_an_error_that_says_what_to_do(rng, wrong):
     change, message = WRONG[wrong]
     with pytest.raises(ValueError, match=message):
-        KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(*change(*tensors(*smooth(rng))))
+        KernelMachineRegressor(**OPTIONS, **ON_TORCH).fit(*change(*tensors(*smooth(rng))))
 
 
 def test_tensors_to_predict_have_the_inputs_of_the_fit(rng):
     there = tensors(*smooth(rng))
-    model = KernelMachineRegressor(**OPTIONS, device=DEVICE).fit(*there)
+    model = KernelMachineRegressor(**OPTIONS, **ON_TORCH).fit(*there)
     with pytest.raises(ValueError, match="`X` must have the 3 inputs of the fit, got 2"):
         model.predict(there[0][:, :2])

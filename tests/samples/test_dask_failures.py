@@ -21,7 +21,7 @@ pytest.importorskip("distributed", reason="needs polyadic[dask]")
 import dask
 from dask.distributed import Client, LocalCluster
 
-from polyadic.compute import Compute
+from polyadic.compute import ComputeSpec
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.features import TensorLayout
 from polyadic.model import cpd
@@ -248,7 +248,7 @@ def test_chunks_move_to_workers_that_come_and_go():
     X, Y, weight = problem()
     layout, cores = _layout()
     steps = []
-    with Compute.open(n_jobs=1) as compute, fresh_cluster(1, processes=False) as client:
+    with ComputeSpec(n_jobs=1).open() as compute, fresh_cluster(1, processes=False) as client:
         data = dask_data(*collections(X, Y[:, 0], weight), list("abc"), True)
         (samples,) = data.samples(compute, layout)
         for n_workers in (1, 2, 1):
@@ -284,7 +284,7 @@ def test_homes_are_where_chunks_are_unless_they_are_too_many(holders, threads, h
 
 
 def _layout():
-    layout = TensorLayout(tuple(MAPS), (4, 4, 4), True)
+    layout = TensorLayout.of(tuple(MAPS), (4, 4, 4), True)
     return layout, cpd.initial_cores(layout.core_sizes, 3, True, np.random.RandomState(0))
 
 
@@ -297,7 +297,7 @@ def chunk():
 
 def _setup():
     view = View(InputScaling.identity(3), TargetScaling(np.zeros(2), np.ones(2)))
-    return Setup(view, None, _layout()[0], Compute, CompiledEngine(), 64, None)
+    return Setup(view, None, _layout()[0], CompiledEngine(), 64, None)
 
 
 def _step(version, core, *, changes=(), group=0, live=(0,), whole=None):

@@ -57,8 +57,8 @@ def fit_automatically(
     """
     table = _table(estimator, rows)
     if isinstance(data, StreamedData):  # `memory_limit` is about the whole process then
-        compute.budget.reserve(memory_usage.resident() + _BESIDE_STATE)
-    space = _space(estimator, rows, data.total, len(seeds), compute.pace.work)
+        compute.memory.reserve(memory_usage.resident() + _BESIDE_STATE)
+    space = _space(estimator, rows, data.total, len(seeds), compute.limits.work)
     stop = threading.Event()
 
     def check() -> None:

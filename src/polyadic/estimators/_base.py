@@ -22,8 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polyadic import members
-from polyadic.compute import ENGINES, Compute, on_device
-from polyadic.device import is_tensor, like, predict_tensor, to_host
+from polyadic.compute import ENGINES, Compute, ComputeSpec
 from polyadic.estimators._data import (
     check_names,
     is_dask,
@@ -43,6 +42,7 @@ from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member
 from polyadic.model import als
 from polyadic.rows.scores import Residuals
+from polyadic.rows.tensors import is_tensor, like, to_host
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.storage.checkpoint import Checkpoint, KeptFit
@@ -226,7 +226,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             parts = [prediction for _, prediction in self._predict_batches(X)]
             y = np.concatenate(parts) if parts else np.empty((0, len(self.target_scaling_.mean)))
             return y[:, 0] if self._single_target else y
-        if is_tensor(X) and on_device(self.device):
+        if is_tensor(X) and self._compute_spec.uses_torch:
             return self._predict_tensor(X)
         given, X = X, validate_data(self, to_host(X), dtype=np.float64, reset=False)
         with overflow_is_checked(), self._compute() as compute:
@@ -240,7 +240,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         with self._compute() as compute:
             X = checked_inputs(X)
             check_names(self, None, X.shape[1])
-            standard = predict_tensor(self.members_, compute, X)
+            standard = members.predict_tensor(self.members_, compute, X)
             mean, scale = like(self.target_scaling_.mean, X), like(self.target_scaling_.scale, X)
             y = standard * scale + mean
             _require_finite(to_host((~y.isfinite()).any(dim=1).nonzero()[:, 0]))
@@ -319,7 +319,12 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return hasattr(self, "members_")
 
     def _compute(self) -> AbstractContextManager[Compute]:
-        return Compute.open(
+        return self._compute_spec.open()
+
+    @property
+    def _compute_spec(self) -> ComputeSpec:
+        """What to compute with."""
+        return ComputeSpec(
             engine=self.engine,
             device=self.device,
             dtype=self.dtype,

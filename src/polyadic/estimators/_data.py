@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from polyadic.compute import on_device
-from polyadic.device import check_device, is_tensor, to_host
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.rows.rows import Rows, require_two_dimensions
+from polyadic.rows.tensors import is_tensor, to_host
 from polyadic.sources.data import ArrayData, Data
 from polyadic.sources.files.row_source import RowSource
 
@@ -45,13 +44,13 @@ def is_dask(X: Any) -> bool:
 
 def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     """Validate rows in memory."""
-    if on_device(estimator.device):
-        check_device(estimator.device, estimator.engine)
-        if is_tensor(X):
-            return _tensor_data(estimator, X, y, sample_weight)
+    spec = estimator._compute_spec
+    spec.validate()
+    if spec.uses_torch and is_tensor(X):
+        return _tensor_data(estimator, X, y, sample_weight)
     X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
     # A device makes doubles of a chunk at a time, and need not have all of them in memory.
-    dtype = [np.float64, np.float32] if on_device(estimator.device) else np.float64
+    dtype = [np.float64, np.float32] if spec.uses_torch else np.float64
     X, y = validate_data(estimator, X, y, dtype=dtype, multi_output=True, y_numeric=True)
     y = np.asarray(y, dtype=np.float64)
     single_target = y.ndim == 1
@@ -66,7 +65,7 @@ def _array_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Data:
                 "Pass positive weights for the rows to learn from."
             )
         X, y, weight = X[used], y[used], weight[used]
-    if on_device(estimator.device):
+    if spec.uses_torch:
         return _on_torch(estimator, Rows(X, y, weight), single_target)
     return ArrayData.of(
         X,
@@ -149,7 +148,7 @@ def tensor_layout(
                 f"{feature_map!r}. Use those of polyadic.features, or subclass FeatureMap."
             )
         feature_map.validate()
-    return TensorLayout(tuple(maps), sizes_of(n_basis, n_inputs), quantized)
+    return TensorLayout.of(tuple(maps), sizes_of(n_basis, n_inputs), quantized)
 
 
 def sizes_of(n_basis: Any, n_inputs: int) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ _STRENGTHS = np.logspace(-6, 3, 28)
 
 def trend_layout(n_inputs: int) -> TensorLayout:
     """Return the layout of a linear function."""
-    return TensorLayout((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
+    return TensorLayout.of((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
 
 
 def linear_trend(

@@ -88,9 +88,9 @@ class Search:
         if not out.any():  # a single distinct row
             out[:] = True
         order = np.argsort(row_hash(np.column_stack(table.identity), seed + 1), kind="stable")
-        self._held = order[out[order]][: compute.pace.held_rows]
+        self._held = order[out[order]][: compute.limits.held_rows]
         self._train = order[~out[order]] if not out.all() else order
-        self._few = self._train[: int(np.clip(len(order) // 10, 4_000, compute.pace.few_rows))]
+        self._few = self._train[: int(np.clip(len(order) // 10, 4_000, compute.limits.few_rows))]
         self._some = self._train[: 4 * len(self._few)]
         plain = table.scaled[0.0]
         rows, weight = self._train, table.weight

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,18 @@ from polyadic.rows.holdout import Part, row_hash
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import View, part_of, view_of
+
+
+def samples_through(
+    compute: Compute, view: View, rows: Rows, layout: TensorLayout
+) -> list[Samples]:
+    """Return the samples of each target of rows in their own units; a device scales its own."""
+    if not compute.engine.takes_tensors:
+        return [compute.samples(each, layout) for each in view.rows(rows)]
+    from polyadic.sources.tensor_view import seen
+
+    sees = [partial(seen, view=view, target=target) for target in range(rows.y.shape[1])]
+    return [compute.samples(rows, layout, see) for see in sees]
 
 
 class Data(Protocol):
@@ -133,7 +145,7 @@ class ArrayData:
         if part is None and view is None:
             return [compute.samples(rows, layout) for rows in self._rows]
         some = part_of(Rows(self.X, self.y, self.weight), part)
-        return compute.through(view or self.view, some, layout)
+        return samples_through(compute, view or self.view, some, layout)
 
     @cached_property
     def _rows(self) -> list[Rows]:

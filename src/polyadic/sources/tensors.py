@@ -23,7 +23,7 @@ from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.rows.scaling import Moments
 from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import View, view_of
-from polyadic.sources.data import ArrayData
+from polyadic.sources.data import ArrayData, samples_through
 
 _PIECE = 2**25  # numbers that are looked at at a time
 _SEARCHED = 2**25  # numbers that a search takes to the host
@@ -94,7 +94,7 @@ class TensorData:
         view: View | None = None,
     ) -> list[Samples]:
         """Return the samples of each target."""
-        return compute.through(view or self.view, self._part(part), layout)
+        return samples_through(compute, view or self.view, self._part(part), layout)
 
     def taken(self, most: int, seed: int) -> ArrayData:
         """Return rows in host memory, `most` or as many as a search on a device can do with."""

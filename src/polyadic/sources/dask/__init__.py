@@ -158,12 +158,11 @@ class DaskData:
         view: View | None = None,
     ) -> list[Samples]:
         """Return the samples of each target."""
-        limit = compute.budget.limit
+        limit = compute.memory.limit
         setup = Setup(
             view or self.view,
             part,
             layout,
-            type(compute),
             compute.engine,
             compute.chunk_size,
             # The limit is that of a worker, whose chunks share it.
@@ -212,7 +211,7 @@ class DaskSamples:
     @property
     def stateless(self) -> bool:
         """Whether the engine keeps nothing between steps."""
-        return not getattr(self._group.setup.engine, "keep", False)
+        return not self._group.setup.engine.keep
 
     def start(self, cores: Cores) -> None:
         """Have the next step make the state of every chunk anew for these cores."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -28,8 +26,8 @@ from polyadic.rows.holdout import Part, row_hash
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import View, part_of
-from polyadic.samples.placement import Budget
-from polyadic.samples.workers import Workers
+from polyadic.samples.placement import MemoryPlan
+from polyadic.samples.workers import Workers, add_up
 
 # Row numbers of a partition start at its number times this, whatever sizes the others have.
 _PARTITION_ROWS = 2**40
@@ -44,17 +42,16 @@ class Setup:
     view: View
     part: Part | None
     layout: TensorLayout
-    kind: type[Compute]
     engine: Engine
     chunk_size: int | None
     memory_limit: float | None
 
-    def samples(self, rows: Rows, budget: Budget) -> list[Samples]:
+    def samples(self, rows: Rows, memory: MemoryPlan) -> list[Samples]:
         """Return the samples of each target; none where the part has no rows here."""
         rows = part_of(rows, self.part)
         if not len(rows):
             return []
-        compute = self.kind(self.engine, self.chunk_size, Workers(1), budget)
+        compute = Compute(self.engine, self.chunk_size, Workers(1), memory)
         seen = self.view.rows(rows)
         return [compute.samples(each, self.layout) for each in seen]
 
@@ -137,7 +134,7 @@ class Chunk:
     def __init__(self, number: int, rows: Rows, n_given: int) -> None:
         self.number, self.rows, self.n_given = number, rows, n_given
         self._groups: dict[int, _Group] = {}
-        self._budgets: dict[float | None, Budget] = {}
+        self._memories: dict[float | None, MemoryPlan] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
@@ -168,9 +165,10 @@ class Chunk:
             return samples.normal_equations(step.core, step.weights)
 
     def _group(self, setup: Setup) -> _Group:
-        """Make samples; all of a fit share one budget."""
-        budget = self._budgets.setdefault(setup.memory_limit, Budget(setup.memory_limit))
-        return _Group(setup.samples(self.rows, budget))
+        """Make samples; all of a fit share one memory plan."""
+        limit = setup.memory_limit
+        memory = self._memories.setdefault(limit, MemoryPlan(limit))
+        return _Group(setup.samples(self.rows, memory))
 
 
 def sums(chunk: Chunk, step: Step) -> NormalEquations | Stale | None:
@@ -218,8 +216,7 @@ def total(parts: Sequence[Any]) -> Any:
     """Add answers in their order; none counts for nothing, and a stale one spoils the sum."""
     if any(isinstance(part, Stale) for part in parts):
         return Stale()
-    present = [part for part in parts if part is not None]
-    return reduce(add, present) if present else None
+    return add_up(parts)
 
 
 def total_statistics(

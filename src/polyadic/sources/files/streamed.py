@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -19,7 +19,7 @@ from polyadic.rows.holdout import Part, row_hash, some
 from polyadic.rows.rows import Rows, joined
 from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import View, part_of, view_of
-from polyadic.samples.disk import Allowance, Reading, StreamSamples
+from polyadic.samples.disk import Reading, StreamSamples
 from polyadic.sources.data import ArrayData
 from polyadic.sources.files.row_source import Batch, RowSource
 
@@ -38,8 +38,6 @@ class StreamedData:
         Number of rows that count, and of those left out because a value is missing.
     total : float
         Sum of their weights.
-    allowance : Allowance
-        Memory that all samples of these rows share.
     """
 
     source: RowSource
@@ -47,7 +45,6 @@ class StreamedData:
     n_rows: int
     n_dropped: int
     total: float
-    allowance: Allowance = field(default_factory=Allowance)
 
     @classmethod
     def of(cls, source: RowSource, scale_inputs: bool) -> StreamedData:
@@ -109,7 +106,6 @@ class StreamedData:
                     self.source.batch_rows,
                     self.source.batch_bytes,
                 ),
-                self.allowance,
             )
             for target in range(self.n_targets)
         ]
