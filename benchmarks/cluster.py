@@ -23,12 +23,13 @@ from dask.distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from benchmarks.common import timed
-from polyadic.compute import Compute
+from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import FourierFeatures, TensorLayout
 from polyadic.model import als, cpd
 from polyadic.model.als import Samples
-from polyadic.sources.dask import dask_data
-from polyadic.sources.data import ArrayData
+from polyadic.rows.rows import Rows
+from polyadic.sources.arrays import ArraySource
+from polyadic.sources.dask import DaskSource
 
 N_INPUTS, RANK, PERIODS = 8, 20, (2.0, 10.0, 128.0, 25.0, 64.0, 600.0)
 
@@ -79,8 +80,8 @@ def _epochs(name: str, shape: Shape, n_rows: int, n_workers: int, each: int, rou
     """Print seconds of an epoch on the workers, and in threads of one process in the same run."""
     X, y = rows(n_rows, n_workers * each)
     layout, model = problem(shape)
-    local = ArrayData.of(X.compute(), y.compute()[:, None], None, NAMES)
-    with Compute.open(n_jobs=n_workers) as compute, spread(X, y) as data:
+    local = ArraySource(Rows(X.compute(), y.compute()[:, None]), NAMES).data()
+    with ComputeSpec(n_jobs=n_workers).open() as compute, spread(X, y) as data:
         ways = [_turns(d.samples(compute, layout), model) for d in (local, data)]
         times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
     threads, workers = (statistics.median(column) for column in zip(*times, strict=True))
@@ -102,7 +103,7 @@ def _latency(n_workers: int) -> None:
     print("\n## Latency of a core step\n\n| partitions | ms, median | ms, least |\n|---|---|---|")
     for n_partitions in (n_workers, 4 * n_workers, 16 * n_workers):
         X, y = rows(100 * n_partitions, n_partitions)
-        with Compute.open(n_jobs=1) as compute, spread(X, y) as data:
+        with ComputeSpec(n_jobs=1).open() as compute, spread(X, y) as data:
             seconds = list(_steps(data, compute, 40))
         median, least = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
         print(f"| {n_partitions} | {median:.1f} | {least:.1f} |")
@@ -118,7 +119,7 @@ def _bytes(n_rows: int, n_workers: int) -> None:
     )
     for count in (n_rows // 10, n_rows):
         X, y = rows(count, n_workers)
-        with Compute.open(n_jobs=1) as compute, spread(X, y) as data:
+        with ComputeSpec(n_jobs=1).open() as compute, spread(X, y) as data:
             steps = _steps(data, compute, 40)
             next(steps)
             before = _loopback()
@@ -147,7 +148,7 @@ def _steps(data: Any, compute: Compute, n_steps: int) -> Iterator[float]:
 def problem(shape: Shape) -> tuple[TensorLayout, als.Model]:
     """Return the model that is fitted."""
     maps = tuple(FourierFeatures(period) for period in PERIODS[: shape.n_maps])
-    layout = TensorLayout(maps, (shape.n_basis,) * N_INPUTS, True)
+    layout = TensorLayout.of(maps, (shape.n_basis,) * N_INPUTS, True)
     cores = cpd.initial_cores(layout.core_sizes, RANK, True, np.random.RandomState(0))
     return layout, als.Model((cores,), np.ones(len(maps)) / len(maps))
 
@@ -167,7 +168,7 @@ def _target(X: NDArray[np.float64]) -> NDArray[np.float64]:
 @contextmanager
 def spread(X: da.Array, y: da.Array) -> Iterator[Any]:
     """Hold rows on the cluster."""
-    data = dask_data(X, y, None, NAMES, True)
+    data = DaskSource(X, y, None, NAMES).data()
     try:
         yield data
     finally:

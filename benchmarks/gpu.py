@@ -94,7 +94,7 @@ def core_step(X: np.ndarray, y: np.ndarray, dtype: str) -> tuple[str, str]:
 
 
 def airline_samples(X: Any, y: Any, dtype: str) -> tuple[DeviceSamples, als.Model]:
-    layout = TensorLayout(tuple(MAPS), (64,) * 8, quantized=True)
+    layout = TensorLayout.of(tuple(MAPS), (64,) * 8, quantized=True)
     cores = cpd.initial_cores(layout.core_sizes, 20, True, np.random.RandomState(0))
     samples = DeviceSamples(TorchEngine("cuda", dtype), Rows(X, y), layout)
     model = als.Model((cores,), np.full(len(MAPS), 1 / len(MAPS)))

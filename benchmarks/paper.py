@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import plain
 from benchmarks.common import SETS, Split, split, timed
-from polyadic.compute import Compute
+from polyadic.compute import ComputeSpec
 from polyadic.experiments.paper import SETTINGS, paper_regressor
 from polyadic.features import FourierFeatures, TensorLayout
 from polyadic.model import als, cpd
@@ -94,7 +94,7 @@ class SameWork:
 
     def predict(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return the real response of each row."""
-        with Compute.open(n_jobs=1) as compute:
+        with ComputeSpec(n_jobs=1).open() as compute:
             return compute.predict(X, self.model.cores[0], self.model.map_weights, self.layout)
 
 
@@ -102,9 +102,9 @@ def same_work(name: str, rows: Split, seed: int, threads: int, dtype: str = "flo
     """Do what the yardstick does, from the same start: ten epochs, the last one's model."""
     setting = SETTINGS[name]
     maps = tuple(FourierFeatures(float(period)) for period in setting.periods)
-    layout = TensorLayout(maps, (setting.n_basis,) * rows[0].shape[1], True)
+    layout = TensorLayout.of(maps, (setting.n_basis,) * rows[0].shape[1], True)
     objective = als.Objective(ALPHA, BETA, "l1", False, "complex")
-    with Compute.open(dtype=dtype, n_jobs=threads, objective="complex") as compute:
+    with ComputeSpec(dtype=dtype, n_jobs=threads, objective="complex").open() as compute:
         samples = compute.samples(Rows(rows[0], rows[2]), layout)
         model, stopping = start(name, rows, seed), als.Stopping(EPOCHS)
         fit = als.fit([samples], objective, model, stopping, mix_first=True)

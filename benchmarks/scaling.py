@@ -60,7 +60,7 @@ def measure(shape: Shape) -> dict[str, Any]:
     """Time one sweep and its parts; the second of two, so that nothing is compiled."""
     rng = np.random.RandomState(0)
     maps = tuple(FourierFeatures(float(period)) for period in PERIODS[: shape.P])
-    layout = TensorLayout(maps, (shape.I,) * shape.D, True)
+    layout = TensorLayout.of(maps, (shape.I,) * shape.D, True)
     cores = cpd.initial_cores(layout.core_sizes, shape.R, True, rng)
     rows = Rows(rng.uniform(size=(shape.N, shape.D)), rng.standard_normal(shape.N))
     model = als.Model((cores,), np.ones(shape.P) / shape.P)

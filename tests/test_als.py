@@ -25,10 +25,10 @@ from tests import oracle
 FORMS = [(kind, sign) for kind in mixing.MIXINGS for sign in (False, True)][1:]
 COMPLEX = (FourierFeatures(2.0), DampedFourierFeatures(1.5, 0.7), PurePowerFeatures())
 LAYOUTS = [
-    TensorLayout(COMPLEX, (2, 4), True),
-    TensorLayout(COMPLEX[:2], (3, 2), False),
-    TensorLayout((PurePowerFeatures(), oracle.Cosines()), (3, 2), False),
-    TensorLayout(COMPLEX[:1], (4,), True),
+    TensorLayout.of(COMPLEX, (2, 4), True),
+    TensorLayout.of(COMPLEX[:2], (3, 2), False),
+    TensorLayout.of((PurePowerFeatures(), oracle.Cosines()), (3, 2), False),
+    TensorLayout.of(COMPLEX[:1], (4,), True),
 ]
 
 
@@ -151,7 +151,7 @@ def test_maps_of_weight_zero_are_never_evaluated_in_a_sweep(rng):
         def ratio(self, x):
             raise AssertionError("a map of weight zero was evaluated")
 
-    layout = TensorLayout((FourierFeatures(2.0), Unwanted()), (2, 4), True)
+    layout = TensorLayout.of((FourierFeatures(2.0), Unwanted()), (2, 4), True)
     rows = rows_of(rng, layout)
     samples = samples_of(rows, layout)
     model = replace(start(layout, 2, "l1", rng), map_weights=np.array([1.0, 0.0]))

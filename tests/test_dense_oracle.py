@@ -28,18 +28,18 @@ DAMPED = (DampedFourierFeatures(1.5, 0.7), DampedFourierFeatures(4.0, 1.0))
 GAUSSIAN = (GaussianFeatures(0.3, 1.0), GaussianFeatures(1.1, 2.0))
 MIXED = (FourierFeatures(3.0), PurePowerFeatures(), DampedFourierFeatures(2.0, 0.5))
 LAYOUTS = {
-    "fourier": TensorLayout(FOURIER, (4, 2), True),
-    "fourier-plain": TensorLayout(FOURIER, (3, 4), False),
-    "damped": TensorLayout(DAMPED, (2, 8), True),
-    "damped-plain": TensorLayout(DAMPED, (5, 2), False),
-    "powers": TensorLayout((PurePowerFeatures(),), (4, 4), True),
-    "powers-plain": TensorLayout((PurePowerFeatures(),), (3, 1, 2), False),
-    "gaussian-plain": TensorLayout(GAUSSIAN, (3, 4), False),
-    "own": TensorLayout((Bits(),), (4, 2), True),
-    "own-plain": TensorLayout((Cosines(), Cosines(shift=-1.0)), (4, 3), False),
-    "mixed": TensorLayout((*MIXED, Bits()), (2, 4), True),
-    "mixed-plain": TensorLayout((*MIXED, *GAUSSIAN, Cosines()), (3, 2), False),
-    "mixed-real": TensorLayout((PurePowerFeatures(), GAUSSIAN[0]), (3, 2), False),
+    "fourier": TensorLayout.of(FOURIER, (4, 2), True),
+    "fourier-plain": TensorLayout.of(FOURIER, (3, 4), False),
+    "damped": TensorLayout.of(DAMPED, (2, 8), True),
+    "damped-plain": TensorLayout.of(DAMPED, (5, 2), False),
+    "powers": TensorLayout.of((PurePowerFeatures(),), (4, 4), True),
+    "powers-plain": TensorLayout.of((PurePowerFeatures(),), (3, 1, 2), False),
+    "gaussian-plain": TensorLayout.of(GAUSSIAN, (3, 4), False),
+    "own": TensorLayout.of((Bits(),), (4, 2), True),
+    "own-plain": TensorLayout.of((Cosines(), Cosines(shift=-1.0)), (4, 3), False),
+    "mixed": TensorLayout.of((*MIXED, Bits()), (2, 4), True),
+    "mixed-plain": TensorLayout.of((*MIXED, *GAUSSIAN, Cosines()), (3, 2), False),
+    "mixed-real": TensorLayout.of((PurePowerFeatures(), GAUSSIAN[0]), (3, 2), False),
 }
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
 

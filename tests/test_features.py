@@ -121,22 +121,22 @@ def test_an_unfinished_map_says_what_is_missing():
 @pytest.mark.parametrize(("n_basis", "remedy"), [(12, "Use 8 or 16"), (3, "Use 2 or 4")])
 def test_only_powers_of_two_are_quantized(n_basis, remedy):
     with pytest.raises(ValueError, match=f"`n_basis={n_basis}` cannot be quantized.*{remedy}"):
-        TensorLayout((FourierFeatures(1.0),), (2, n_basis), True)
+        TensorLayout.of((FourierFeatures(1.0),), (2, n_basis), True)
 
 
 def test_an_input_with_one_basis_function_has_no_core():
-    layout = TensorLayout((FourierFeatures(1.0),), (4, 1, 2), True)
+    layout = TensorLayout.of((FourierFeatures(1.0),), (4, 1, 2), True)
     assert layout.core_sizes == (2, 2, 2)
-    assert layout.input_bits == ((0, 0), (0, 1), (2, 0))
+    assert layout.core_places == ((0, 0), (0, 1), (2, 0))
     with pytest.raises(ValueError, match="`n_basis` must be 2 or more for at least one input"):
-        TensorLayout((FourierFeatures(1.0),), (1, 1), True)
+        TensorLayout.of((FourierFeatures(1.0),), (1, 1), True)
 
 
 def test_a_map_without_factors_is_not_quantized():
     with pytest.raises(ValueError, match=r"Cosines\(\).*quantized=False"):
-        TensorLayout((FourierFeatures(1.0), Cosines()), (2, 2), True)
+        TensorLayout.of((FourierFeatures(1.0), Cosines()), (2, 2), True)
 
 
 def test_the_layout_orders_cores_by_input_then_bit():
-    assert TensorLayout((Bits(),), (8, 2), True).core_sizes == (2, 2, 2, 2)
-    assert TensorLayout((Bits(),), (8, 2), False).core_sizes == (8, 2)
+    assert TensorLayout.of((Bits(),), (8, 2), True).core_sizes == (2, 2, 2, 2)
+    assert TensorLayout.of((Bits(),), (8, 2), False).core_sizes == (8, 2)

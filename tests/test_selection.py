@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
 
-from polyadic import FeatureLearningRegressor
-from polyadic.compute import Compute, ComputeSpec, SearchLimits
+from polyadic import FeatureLearningRegressor, compute
+from polyadic.compute import ComputeSpec, SearchLimits
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.model import als, cpd
 from polyadic.search import moves
@@ -42,8 +42,8 @@ def search(space, n=200, seed=0):
     """Return the search of one member on rows that are in the unit cube already."""
     X, y = curved(n)
     data = data_of(X, y[:, None], scale_inputs=False)
-    with ComputeSpec(engine="reference", n_jobs=1).open() as compute:
-        return Search(data, {0.0: data.view.inputs}, space, compute, 0.2, seed)
+    with ComputeSpec(engine="reference", n_jobs=1).open() as opened:
+        return Search(data, {0.0: data.view.inputs}, space, opened, 0.2, seed)
 
 
 SPACE = Space(((4,) * 4, (2,) * 4), (2, 4), (1e-3, 1e-2), (0.0,), (False,), n_candidates=4)
@@ -330,9 +330,10 @@ def test_verbose_says_where_the_time_went(capsys):
 
 
 def test_rows_of_screening_and_of_judging_are_bounded(monkeypatch):
-    monkeypatch.setattr(Compute, "limits", SearchLimits(few_rows=4_000, held_rows=30))
+    monkeypatch.setattr(compute, "LIMITS_OF_A_CPU", SearchLimits(few_rows=4_000, held_rows=30))
     few = search(SPACE, n=50_000)
-    monkeypatch.setattr(Compute, "limits", SearchLimits(few_rows=8_000, held_rows=10_000))
+    more = SearchLimits(few_rows=8_000, held_rows=10_000)
+    monkeypatch.setattr(compute, "LIMITS_OF_A_CPU", more)
     many = search(SPACE, n=50_000)
     # The hash leaves their number to chance: five standard deviations of it.
     for found, expected in ((few._few, 4_000), (few._held, 30), (many._few, 5_000)):

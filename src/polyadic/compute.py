@@ -1,15 +1,18 @@
-"""What a fit computes with: an engine, chunks of rows, and threads.
+"""What a fit computes with: an engine, chunks of rows, threads, and memory.
 
-The estimators make one `Compute` from their parameters; everything below them asks it for
-samples and predictions and need not know which engine or how many threads there are.
+A `ComputeSpec` holds names only, so it can be sent anywhere; opened where the rows are, it
+yields a `Compute`.  Everything below the estimators asks that for samples and predictions
+and need not know which engine or how many threads there are.  This module is light: numba
+and torch are imported when an engine is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeGuard
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +23,15 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
 from polyadic.rows.rows import Rows
-from polyadic.samples.memory import MemorySamples, predict
-from polyadic.samples.placement import Budget
-from polyadic.samples.workers import Workers
+from polyadic.rows.tensors import is_tensor
+from polyadic.samples.memory import MemorySamples, predict, slices
+from polyadic.samples.placement import MemoryPlan, auto_chunk_size
+from polyadic.samples.workers import Workers, thread_pools
 
 ENGINES = ("auto", "compiled", "reference", "torch")
+
+PREDICTED_ROWS = 2**20  # rows that a device predicts at a time
+_SOLVING_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -44,94 +51,165 @@ class SearchLimits:
     work: float = 1.2e13
 
 
+LIMITS_OF_A_CPU = SearchLimits()
+# Screening is a chain of launches on a GPU: eight times the rows take hardly longer.
+LIMITS_OF_A_GPU = SearchLimits(few_rows=128_000, held_rows=160_000, work=1e15)
+
+
 @dataclass(frozen=True)
 class ComputeSpec:
-    """Names."""
+    """How to compute, by names alone: it can be pickled, compared and opened anywhere.
+
+    Parameters
+    ----------
+    engine : {"auto", "compiled", "reference", "torch"}
+        What computes; "auto" is PyTorch on a GPU, and compiled code on the CPU.
+    device : str, optional
+        None or "cpu", or the name of a torch device such as "cuda:1".
+    dtype : {"float64", "float32"}
+        Precision of state and assembly.
+    chunk_size : int or "auto"
+        Rows of a chunk.
+    memory_limit : float or str, optional
+        Bytes, or a string like "1.5GB".
+    n_jobs : int, optional
+        Number of threads, in scikit-learn's manner.
+    objective : {"real", "complex"}
+        What is fitted; the complex objective needs fewer sums.
+
+    Examples
+    --------
+    >>> from polyadic.compute import ComputeSpec
+    >>> with ComputeSpec(engine="reference", n_jobs=1).open() as compute:
+    ...     compute.engine
+    ReferenceEngine(dtype='float64')
+    """
 
     engine: str = "auto"
     device: str | None = None
     dtype: str = "float64"
-    chunk_size: int | None = None
+    chunk_size: int | str = "auto"
     memory_limit: float | str | None = None
     n_jobs: int | None = None
     objective: str = "real"
 
     @property
-    def on_torch(self) -> bool:
-        return self.engine == "torch" or (self.device or "cpu").split(":")[0] != "cpu"
+    def is_on_cpu(self) -> bool:
+        """Whether the device is the CPU."""
+        return self.device is None or self.device.split(":")[0] == "cpu"
 
-    def check(self) -> None:
-        if self.on_torch:
-            from polyadic.device import check_device
+    @property
+    def uses_torch(self) -> bool:
+        """Whether PyTorch computes, so that tensors stay where they are."""
+        return self.engine == "torch" or (self.engine == "auto" and not self.is_on_cpu)
 
-            check_device(self.device or "cpu")
+    def validate(self) -> None:
+        """Raise an error that says what to change where this cannot be computed here."""
+        if not self.is_on_cpu and not self.uses_torch:
+            raise ValueError(
+                f"`engine` must be 'auto' or 'torch' with device={self.device!r}, got "
+                f"{self.engine!r}, which computes on the CPU. Leave it out, or pass device=None."
+            )
+        if self.memory_limit is not None and self.engine == "reference":
+            raise ValueError(
+                f"`memory_limit` must be None with engine='reference', got {self.memory_limit!r}. "
+                "Use engine='compiled', whose state can be measured and done without."
+            )
+        if self.uses_torch:
+            check_device(self.device)
 
     @contextmanager
     def open(self) -> Iterator[Compute]:
-        """Hold threads for the length of a fit or a prediction."""
-        if self.on_torch:
-            from polyadic.device import DeviceCompute, few_blas_threads
+        """Hold engine and threads for the length of a fit or a prediction."""
+        self.validate()
+        chunk_size = None if isinstance(self.chunk_size, str) else self.chunk_size
+        memory = MemoryPlan(self.memory_limit)
+        limits = LIMITS_OF_A_CPU if self.is_on_cpu else LIMITS_OF_A_GPU
+        workers = Workers(1 if self.uses_torch else _openmp_effective_n_threads(self.n_jobs))
+        with interruptible(), few_blas_threads() if self.uses_torch else workers.open():
+            yield Compute(self._make_engine(), chunk_size, workers, memory, limits, self)
 
-            with interruptible(), few_blas_threads():
-                yield DeviceCompute.on(
-                    "auto",
-                    self.device or "cpu",
-                    self.dtype,
-                    self.chunk_size or "auto",
-                    self.memory_limit,
-                    self,
-                )
-            return
-        budget = Budget(self.memory_limit)
-        with interruptible(), Workers(_openmp_effective_n_threads(self.n_jobs)).open() as workers:
-            yield Compute(
-                _engine(self.engine, self.dtype, self.objective),
-                self.chunk_size,
-                workers,
-                budget,
-                self,
-            )
+    def _make_engine(self) -> Engine:
+        """Return the engine; its libraries are loaded no sooner than they are needed."""
+        if self.uses_torch:
+            from polyadic.engines.torch.engine import TorchEngine
+
+            return TorchEngine(self.device or "cpu", self.dtype)
+        if self.engine == "reference":
+            from polyadic.engines.reference import ReferenceEngine
+
+            return ReferenceEngine(self.dtype)
+        from polyadic.engines.compiled.engine import CompiledEngine
+
+        return CompiledEngine(self.dtype, hermitian=self.objective == "complex")
 
 
 @dataclass(frozen=True)
 class Compute:
-    """An engine, the rows of a chunk, and the threads that chunks are spread over."""
+    """An engine, the rows of a chunk, the threads that chunks are spread over, and memory."""
 
     engine: Engine
-    chunk_size: int | None
-    workers: Workers
-    budget: Budget
-    spec: Any = None
+    chunk_size: int | None = None
+    workers: Workers = field(default_factory=Workers)
+    memory: MemoryPlan = field(default_factory=MemoryPlan)
+    limits: SearchLimits = LIMITS_OF_A_CPU
+    spec: ComputeSpec = field(default_factory=ComputeSpec)
 
-    limits: ClassVar[SearchLimits] = SearchLimits()
+    def samples(
+        self, rows: Rows, layout: TensorLayout, see: Callable[[Rows], Rows] | None = None
+    ) -> Samples:
+        """Return the samples of one target's rows.
 
-    def samples(self, rows: Rows, layout: TensorLayout, see: Any = None) -> Samples:
-        """Return the samples of one target's rows."""
-        rows = rows if see is None else see(rows)
-        return MemorySamples(self.engine, rows, layout, self.chunk_size, self.workers, self.budget)
+        Parameters
+        ----------
+        rows : Rows
+            Arrays, or tensors where the engine takes them; scaled, unless `see` does that.
+        layout : TensorLayout
+            Which core sees what.
+        see : callable, optional
+            Returns rows in their own units as the fit sees them: all at once in memory, chunk
+            by chunk on a device.
+        """
+        if not self.engine.takes_tensors:
+            rows = rows if see is None else see(rows)
+            options = (self.chunk_size, self.workers, self.memory)
+            return MemorySamples(self.engine, rows, layout, *options)
+        from polyadic.samples.device import DeviceSamples
 
-    def for_pieces(self) -> Compute:
-        return self
+        engine = cast(Any, self.engine)  # what takes tensors is the engine that is imported there
+        return DeviceSamples(engine, rows, layout, self.chunk_size, self.memory, see)
 
     def predict(
-        self,
-        X: NDArray[Any],
-        cores: Cores,
-        weights: NDArray[np.float64],
-        layout: TensorLayout,
-    ) -> NDArray[np.float64]:
-        """Return the response of every row of `X`."""
-        return predict(self.engine, X, cores, weights, layout, self.chunk_size, self.workers)
+        self, X: Any, cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
+    ) -> Any:
+        """Return the response of every row of `X`, an array or a tensor as `X` is one.
 
+        Rows are computed in chunks over the threads, or in pieces that a device takes at once.
+        """
+        auto = PREDICTED_ROWS
+        if not self.engine.takes_tensors:
+            auto = auto_chunk_size(len(X), layout, cores[0].shape[1])
+        parts = slices(len(X), self.chunk_size or auto)
+        if not is_tensor(X):
+            return predict(self.engine, X, cores, map_weights, layout, parts, self.workers)
+        import torch
 
-def on_device(device: str | None) -> TypeGuard[str]:
-    """Whether `device` names a torch device, and not the engines of the CPU."""
-    return device not in (None, "cpu")
+        return torch.cat(
+            [self.engine.predict(X[part], cores, map_weights, layout) for part in parts]
+        )
+
+    def for_pieces(self) -> Compute:
+        """Return what computes one piece of many: in one thread, keeping nothing."""
+        if self.engine.takes_tensors:
+            return self
+        return replace(
+            self, engine=self.engine.keeping(False), workers=Workers(), memory=MemoryPlan()
+        )
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C be Ctrl-C.
+    """Re-raise a KeyboardInterrupt that CPython wrapped in a SystemError.
 
     One that comes while compiled code hands its answer over is a call that succeeded with an
     exception set, which the interpreter calls a SystemError.
@@ -144,12 +222,57 @@ def interruptible() -> Iterator[None]:
         raise
 
 
-def _engine(name: str, dtype: str, objective: str) -> Engine:
-    """Return an engine by its name; numba is loaded no sooner than it is needed."""
-    if name == "reference":
-        from polyadic.engines.reference import ReferenceEngine
+@contextmanager
+def few_blas_threads() -> Iterator[None]:
+    """Hold BLAS to a few threads while the host solves the small systems of a fit.
 
-        return ReferenceEngine(dtype)
-    from polyadic.engines.compiled.engine import CompiledEngine
+    With the 16 threads of a 16-core machine a system of 800 unknowns took 50 ms, with 4
+    threads 10 ms: longer than the GPU takes for its part.
+    """
+    pools = thread_pools().select(user_api="blas")
+    if max((pool["num_threads"] for pool in pools.info()), default=0) <= _SOLVING_THREADS:
+        yield
+        return
+    with pools.limit(limits=_SOLVING_THREADS):
+        yield
 
-    return CompiledEngine(dtype, hermitian=objective == "complex")
+
+def check_device(device: str | None) -> None:
+    """Raise an error that says what to install or change where torch cannot use `device`."""
+    asked = "engine='torch'" if device is None else f"device={device!r}"
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"`{asked}` needs PyTorch, which is not installed. Install it with "
+            'pip install "polyadic[gpu]", or leave it out to compute on the CPU without.'
+        ) from error
+    try:
+        kind = torch.device(device or "cpu")
+    except RuntimeError as error:
+        raise ValueError(
+            f"`device` must be None, 'cpu', or the name of a torch device such as 'cuda' or "
+            f"'cuda:1', got {device!r}."
+        ) from error
+    if kind.type == "cuda" and (kind.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"`device={device!r}` needs an NVIDIA GPU that PyTorch {torch.__version__} can use, "
+            f"and it finds {torch.cuda.device_count()}. Install a driver and a CUDA build of "
+            "PyTorch (pytorch.org says which), or pass device=None to compute on the CPU."
+        )
+    try:
+        _hold_a_number(kind)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        raise ValueError(
+            f"`device={device!r}` must hold numbers in double precision with this PyTorch, "
+            f"{torch.__version__}, but: {error}. Pass device='cuda' on a machine with an NVIDIA "
+            "GPU, or device=None to compute on the CPU."
+        ) from error
+
+
+@cache
+def _hold_a_number(device: Any) -> None:
+    """Try a device; what was found to work is not tried again for every fit."""
+    import torch
+
+    torch.ones(1, dtype=torch.float64, device=device).item()

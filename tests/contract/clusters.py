@@ -11,7 +11,6 @@ import pytest
 from polyadic.compute import Compute
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
-from polyadic.samples.placement import Budget
 
 
 @cache
@@ -46,6 +45,6 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
     as_they_are = View(
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )
-    compute = Compute(engine, chunk_size, workers, Budget())
+    compute = Compute(engine, chunk_size, workers)
     (samples,) = data.samples(compute, problem.layout, view=as_they_are)
     return samples

@@ -12,7 +12,9 @@ from polyadic.features import (
     FourierFeatures,
     GaussianFeatures,
     GeometricFeatures,
+    Plain,
     PurePowerFeatures,
+    Quantized,
     TensorLayout,
 )
 from polyadic.model import cpd
@@ -46,7 +48,7 @@ class Problem:
 
     name: str
     maps: tuple[FeatureMap, ...]
-    quantized: bool = True
+    quantized: bool | tuple[bool, ...] = True
     n_basis: tuple[int, ...] = (4, 8, 2)
     n_rows: int = 150
     rank: int = 5
@@ -59,7 +61,12 @@ class Problem:
 
     def __post_init__(self):
         rng = np.random.RandomState(self.seed)
-        self.layout = TensorLayout(self.maps, self.n_basis, self.quantized)
+        kinds = np.broadcast_to(self.quantized, len(self.n_basis))
+        inputs = [
+            Quantized(n_basis) if quantized else Plain(n_basis)
+            for n_basis, quantized in zip(self.n_basis, kinds, strict=True)
+        ]
+        self.layout = TensorLayout(self.maps, tuple(inputs))
         X = rng.uniform(size=(self.n_rows, len(self.n_basis)))
         if self.zero == "constant":
             X[:, 1] = 0.0
@@ -122,4 +129,9 @@ PROBLEMS = [
     Problem("plain, real", REAL, quantized=False, n_basis=(3, 5, 4), weighted=True),
     Problem("plain, real, zero", REAL, quantized=False, n_basis=(3, 5, 4), zero="columns"),
     Problem("plain, all kinds", REAL + FOURIER + DAMPED, quantized=False, zero_weights=(2, 4)),
+    Problem("mixed", FOURIER, quantized=(True, False, True), n_basis=(4, 5, 2), weighted=True),
+    Problem("mixed, damped", DAMPED + FOURIER, quantized=(False, True), n_basis=(3, 8)),
+    Problem("mixed, zeros", DAMPED, quantized=(False, True, False), zero="columns"),
+    Problem("mixed, own maps", (Spiral(), *FOURIER), quantized=(False, True, True), zero="core"),
+    Problem("mixed, real", (PurePowerFeatures(),), quantized=(True, False), n_basis=(8, 3)),
 ]

@@ -1,6 +1,7 @@
 """Every engine, in every kind of samples, against the reference engine on one chunk.
 
-A new engine is one entry in `SOLVERS`, a new kind of samples one in `SAMPLES` and in `SOLVERS`.
+A new engine is one entry in `ENGINES`, a new kind of samples one in `SAMPLES`, a way to combine
+them one in `SOLVERS`, and a new verb one in `check_sweep`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
-from polyadic.samples.disk import MemoryPlan
-from polyadic.samples.memory import MemorySamples, predict
-from polyadic.samples.placement import Budget
+from polyadic.samples.memory import MemorySamples
+from polyadic.samples.placement import MemoryPlan
 from polyadic.samples.workers import Workers
 from polyadic.sources.files.row_source import open_rows
 from tests.contract.clusters import on_a_cluster
@@ -42,34 +42,59 @@ def on_disk(request, engine, problem, chunk_size, workers):
     patch.setattr("polyadic.sources.files.row_source._LEAST_ROWS", 100)
     patch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 100)
     view = View(InputScaling.identity(n_inputs), TargetScaling(np.zeros(1), np.ones(1)))
-    compute = Compute(engine, chunk_size, workers, Budget())
+    compute = Compute(engine, chunk_size, workers)
     (samples,) = source.data().samples(compute, problem.layout, view=view)
     return samples
 
 
-SAMPLES = {"memory": in_memory, "disk": on_disk, "dask": on_a_cluster}
+def on_a_device(request, engine, problem, chunk_size, workers):
+    """Have PyTorch keep the rows, with as much state as it is made to."""
+    from polyadic.samples.device import DeviceSamples
 
+    memory = MemoryPlan()
+    if not engine.keep:  # as if there were room for one chunk only
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr(memory, "place", lambda *_, **__: "host")
+    return DeviceSamples(engine, problem.rows, problem.layout, chunk_size, memory)
+
+
+def torch_engine(**options):
+    """Return plain PyTorch, on a GPU where there is one."""
+    torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+    from polyadic.engines.torch.engine import TorchEngine
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return TorchEngine(device, kernels=False, **options)
+
+
+ENGINES = {"reference": ReferenceEngine, "compiled": CompiledEngine, "torch": torch_engine}
+SAMPLES = {"memory": in_memory, "device": on_a_device, "disk": on_disk, "dask": on_a_cluster}
+
+# Engine, samples, chunk size, number of threads, and what else the engine is made with.
 SOLVERS = {
-    "reference, chunks": (ReferenceEngine, {"chunk_size": 64}),
-    "compiled": (CompiledEngine, {}),
-    "compiled, chunks": (CompiledEngine, {"chunk_size": 41}),
-    "compiled, threads": (CompiledEngine, {"chunk_size": 41, "n_jobs": 3}),
-    "compiled, no state": (CompiledEngine, {"keep": False}),
-    "compiled, no state, chunks": (CompiledEngine, {"keep": False, "chunk_size": 70}),
-    "compiled, disk, threads": (CompiledEngine, {"samples": "disk", "chunk_size": 41, "n_jobs": 3}),
-    "compiled, dask": (CompiledEngine, {"samples": "dask", "chunk_size": 41}),
+    "reference, chunks": ("reference", "memory", 64, 1, {}),
+    "compiled": ("compiled", "memory", None, 1, {}),
+    "compiled, chunks": ("compiled", "memory", 41, 1, {}),
+    "compiled, threads": ("compiled", "memory", 41, 3, {}),
+    "compiled, no state": ("compiled", "memory", None, 1, {"keep": False}),
+    "compiled, no state, chunks": ("compiled", "memory", 70, 1, {"keep": False}),
+    "compiled, disk, threads": ("compiled", "disk", 41, 3, {}),
+    "compiled, dask": ("compiled", "dask", 41, 1, {}),
+    "torch, chunks": ("torch", "memory", 64, 1, {}),
+    "torch, no state": ("torch", "memory", None, 1, {"keep": False}),
+    "torch, device": ("torch", "device", None, 1, {}),
+    "torch, device, host, chunks": ("torch", "device", 70, 1, {"keep": False}),
+    "torch, disk": ("torch", "disk", 41, 1, {}),
 }
 
 
 @pytest.fixture(params=SOLVERS)
 def solver(request):
     """Return how to make an engine of a dtype, its samples, chunk size and workers."""
-    engine, options = SOLVERS[request.param]
-    options = dict(options)
-    chunk_size, n_jobs = options.pop("chunk_size", None), options.pop("n_jobs", 1)
-    samples = SAMPLES[options.pop("samples", "memory")]
+    engine, samples, chunk_size, n_jobs, options = SOLVERS[request.param]
+    make = ENGINES[engine]
     with Workers(n_jobs).open() as workers:
-        yield lambda dtype: (engine(dtype=dtype, **options), samples, chunk_size, workers)
+        yield lambda dtype: (make(dtype=dtype, **options), SAMPLES[samples], chunk_size, workers)
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -97,22 +122,33 @@ def pair(request, problem, solver, dtype):
     """Return the samples under test and the oracle, both started."""
     engine, make, chunk_size, workers = solver(dtype)
     samples = make(request, engine, problem, chunk_size, workers)
+    return samples, start_oracle(samples, problem)
+
+
+def start_oracle(samples, problem):
+    """Start samples, and return the reference on one chunk, started too."""
     oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
     for each in (samples, oracle):
         each.start(problem.cores)
-    return samples, oracle
+    return oracle
 
 
-def test_a_sweep_has_the_sums_of_the_reference(problem, pair, dtype):
-    samples, oracle = pair
-    tolerance = TOLERANCE[dtype]
+def check_sweep(samples, oracle, problem, tolerance):
+    """Compare every sum of a sweep with the reference; both have been started."""
     assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
     for core, value in enumerate(problem.later):
         expected = oracle.normal_equations(core, problem.weights)
         assert_same(samples.normal_equations(core, problem.weights), expected, tolerance)
-        for each in pair:
+        for each in (samples, oracle):
             each.commit(core, value)
     assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
+
+
+def test_sweeps_have_the_sums_of_the_reference(problem, pair, dtype):
+    check_sweep(*pair, problem, TOLERANCE[dtype])
+    for each in pair:
+        each.start(problem.cores)  # in the memory of the state that is there
+    check_sweep(*pair, problem, TOLERANCE[dtype])
 
 
 def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
@@ -134,7 +170,7 @@ def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
 def test_predictions(problem, solver, dtype):
     engine, _, chunk_size, workers = solver(dtype)
     arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
-    response = predict(engine, *arguments, chunk_size, workers)
+    response = Compute(engine, chunk_size, workers).predict(*arguments)
     expected = ReferenceEngine().predict(*arguments)
     scale = max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(response, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
@@ -143,11 +179,9 @@ def test_predictions(problem, solver, dtype):
 def test_sums_for_the_complex_objective_alone(problem):
     if not problem.layout.is_complex:
         pytest.skip("a real problem has one objective")
-    oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
     engine = CompiledEngine(hermitian=True)
     samples = MemorySamples(engine, problem.rows, problem.layout, 37)
-    for each in (samples, oracle):
-        each.start(problem.cores)
+    oracle = start_oracle(samples, problem)
     single = np.eye(len(problem.maps))[-1]
     for core, weights in enumerate([problem.weights, single] * (len(problem.cores) // 2)):
         mine, expected = (each.normal_equations(core, weights) for each in (samples, oracle))

@@ -154,7 +154,7 @@ def test_rows_on_the_device_are_not_copied_where_products_do_not_fit(rng):
     X, y = smooth(rng, 3000)
     (there, target) = tensors(X, y[:, None])
     data = data_of(there, target)
-    layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (8,) * 3, quantized=True)
+    layout = TensorLayout.of((DampedFourierFeatures(2.0, 0.7),), (8,) * 3, quantized=True)
     cores = cpd.initial_cores(layout.core_sizes, 4, True, np.random.RandomState(0))
     with ComputeSpec(**TORCH, chunk_size=500, memory_limit=450_000).open() as compute:
         (samples,) = data.samples(compute, layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import numpy as np
@@ -9,18 +10,20 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyadic import FeatureLearningRegressor
-from polyadic.device import few_blas_threads
+from polyadic.compute import LIMITS_OF_A_CPU, ComputeSpec, few_blas_threads
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
 from polyadic.model import als
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
+from polyadic.samples.placement import MemoryPlan
 from tests.contract.problems import PROBLEMS, Problem
-from tests.contract.test_engines import TOLERANCE, assert_same
+from tests.contract.test_engines import assert_same, check_sweep, start_oracle
 
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 
-from polyadic.engines.torch.engine import TorchEngine, gram  # noqa: E402
+from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
+from polyadic.engines.torch.sums import gram  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -30,46 +33,6 @@ needs_gpu = pytest.mark.skipif(len(DEVICES) < 2, reason="no GPU that torch can u
 @pytest.fixture(params=DEVICES)
 def device(request):
     return request.param
-
-
-def check_sweep(samples, problem, tolerance):
-    """Compare every sum of a sweep, and of some steps out of order, with the reference."""
-    oracle = MemorySamples(ReferenceEngine(), problem.rows, problem.layout, problem.n_rows)
-    pair = (samples, oracle)
-    for each in pair:
-        each.start(problem.cores)
-    assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
-    n_cores = len(problem.cores)
-    for core in [*range(n_cores), 0, n_cores - 1, n_cores // 2]:
-        expected = oracle.normal_equations(core, problem.weights)
-        assert_same(samples.normal_equations(core, problem.weights), expected, tolerance)
-        for each in pair:
-            each.commit(core, problem.later[core])
-    everything = np.ones(len(problem.maps))
-    expected = oracle.normal_equations(0, everything)
-    assert_same(samples.normal_equations(0, everything), expected, tolerance)
-    assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
-    for each in pair:
-        each.start(problem.cores)  # in the memory of the state that is there
-    assert_same(samples.mixing_equations(), oracle.mixing_equations(), tolerance)
-    for core in (0, n_cores - 1):
-        expected = oracle.normal_equations(core, problem.weights)
-        assert_same(samples.normal_equations(core, problem.weights), expected, tolerance)
-
-
-@pytest.mark.parametrize("keep", [True, False], ids=["keep", "no state"])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
-def test_eager_sums_are_those_of_the_reference(problem, dtype, keep, device):
-    if dtype not in problem.dtypes:
-        pytest.skip("the problem itself is beyond single precision")
-    engine = TorchEngine(device, dtype, keep=keep, kernels=False)
-    samples = MemorySamples(engine, problem.rows, problem.layout, 64)
-    check_sweep(samples, problem, TOLERANCE[dtype])
-    arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
-    expected = ReferenceEngine().predict(*arguments)
-    scale = TOLERANCE[dtype] * max(1.0, np.abs(expected).max())
-    np.testing.assert_allclose(engine.predict(*arguments), expected, rtol=0, atol=scale)
 
 
 # Bytes that leave room for products, for rows, and for one chunk of them.
@@ -82,8 +45,8 @@ def test_rows_wait_where_there_is_room(place, weighted, device):
     maps = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
     problem = Problem("places", maps, n_rows=900, weighted=weighted)
     engine = TorchEngine(device, kernels=False)
-    samples = DeviceSamples(engine, problem.rows, problem.layout, 128, PLACES[place])
-    check_sweep(samples, problem, 1e-9)
+    samples = DeviceSamples(engine, problem.rows, problem.layout, 128, MemoryPlan(PLACES[place]))
+    check_sweep(samples, start_oracle(samples, problem), problem, 1e-9)
     assert samples.place == place
 
 
@@ -96,12 +59,13 @@ def test_arrays_that_torch_cannot_share(device):
     problem.rows = Rows(X, y, weight)
     for memory in (None, 60_000):
         engine = TorchEngine(device, kernels=False)
-        check_sweep(DeviceSamples(engine, problem.rows, problem.layout, 50, memory), problem, 1e-9)
+        samples = DeviceSamples(engine, problem.rows, problem.layout, 50, MemoryPlan(memory))
+        check_sweep(samples, start_oracle(samples, problem), problem, 1e-9)
 
 
 def test_too_little_memory_is_an_error():
     problem = PROBLEMS[0]
-    samples = DeviceSamples(TorchEngine(), problem.rows, problem.layout, memory=1000)
+    samples = DeviceSamples(TorchEngine(), problem.rows, problem.layout, memory=MemoryPlan(1000))
     with pytest.raises(MemoryError, match=r"`memory_limit` must be at least .* lower chunk_size"):
         samples.start(problem.cores)
 
@@ -116,7 +80,8 @@ def test_a_fit_is_that_of_the_reference(device):
     rows, layout = problem.rows, problem.layout
     expected = fit(MemorySamples(ReferenceEngine(), rows, layout, 150))
     for memory in (None, 50_000):
-        found = fit(DeviceSamples(TorchEngine(device, kernels=False), rows, layout, 50, memory))
+        engine = TorchEngine(device, kernels=False)
+        found = fit(DeviceSamples(engine, rows, layout, 50, MemoryPlan(memory)))
         np.testing.assert_allclose(
             [epoch.loss for epoch in found], [epoch.loss for epoch in expected], rtol=1e-8
         )
@@ -125,7 +90,7 @@ def test_a_fit_is_that_of_the_reference(device):
 @pytest.mark.parametrize("height", [3, 64, 84, 128, 132, 404])
 @pytest.mark.parametrize("few", [0, 2**16])
 def test_gram_of_bands_is_symmetric_and_right(height, few, device, monkeypatch):
-    monkeypatch.setattr("polyadic.engines.torch.engine._FEW_COLUMNS", few)
+    monkeypatch.setattr("polyadic.engines.torch.sums._FEW_COLUMNS", few)
     parts = torch.randn((3, height, 50), dtype=torch.float64, device=device)
     expected = torch.einsum("pik,pjk->ij", parts, parts)
     torch.testing.assert_close(gram(parts), expected)
@@ -138,7 +103,7 @@ def test_the_callers_matmul_precision_is_kept(device):
     torch.set_float32_matmul_precision("medium")
     try:
         state = engine.start(problem.rows, problem.cores, problem.layout)
-        engine.normal_equations(state, 0, problem.weights)
+        state.normal_equations(0, problem.weights)
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision(before)
@@ -146,14 +111,13 @@ def test_the_callers_matmul_precision_is_kept(device):
 
 def test_single_precision_sums_lose_little_on_cards_without_fast_doubles(device):
     rng = np.random.RandomState(0)
-    layout = TensorLayout((DampedFourierFeatures(2.0, 0.7),), (4, 4), quantized=True)
+    layout = TensorLayout.of((DampedFourierFeatures(2.0, 0.7),), (4, 4), quantized=True)
     problem = Problem("long", layout.maps, n_basis=(4, 4), n_rows=60_000)
     rows = Rows(problem.rows.X, rng.standard_normal(60_000))
     engine = TorchEngine(device, "float32", kernels=False)
     engine.block_dtype = torch.float32
-    sums = engine.normal_equations(engine.start(rows, problem.cores, layout), 0, np.ones(1))
-    oracle = ReferenceEngine()
-    expected = oracle.normal_equations(oracle.start(rows, problem.cores, layout), 0, np.ones(1))
+    state, oracle = (e.start(rows, problem.cores, layout) for e in (engine, ReferenceEngine()))
+    sums, expected = (each.normal_equations(0, np.ones(1)).on_host() for each in (state, oracle))
     assert_same(sums, expected, 5e-6)
 
 
@@ -233,5 +197,30 @@ def test_a_device_that_holds_no_numbers(data, device):
 
 
 def test_an_engine_of_the_cpu_cannot_compute_elsewhere(data):
-    with pytest.raises(ValueError, match="`engine` must be 'auto' with device='cuda'"):
+    with pytest.raises(ValueError, match="`engine` must be 'auto' or 'torch' with device='cuda'"):
         regressor(device="cuda", engine="reference").fit(*data)
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "cpu:0"])
+def test_the_cpu_is_the_compiled_engine_unless_torch_is_asked_for(device):
+    with ComputeSpec(device=device).open() as compute:
+        assert not compute.engine.takes_tensors
+    with ComputeSpec("torch", device).open() as compute:
+        assert (compute.engine.takes_tensors, compute.engine.device.type) == (True, "cpu")
+        assert compute.limits == LIMITS_OF_A_CPU
+
+
+def test_a_fit_by_torch_on_the_cpu_is_that_of_the_compiled_engine(data):
+    found, expected = regressor(engine="torch").fit(*data), regressor().fit(*data)
+    np.testing.assert_allclose(found.loss_curve_, expected.loss_curve_, rtol=1e-9)
+
+
+def test_a_spec_travels_and_is_opened_where_the_rows_are(data):
+    spec = pickle.loads(pickle.dumps(ComputeSpec("torch", chunk_size=100)))
+    problem = PROBLEMS[0]
+    arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
+    expected = ReferenceEngine().predict(*arguments)
+    with spec.open() as compute:
+        np.testing.assert_allclose(compute.predict(*arguments), expected, atol=1e-10)
+        there = compute.predict(torch.tensor(arguments[0]), *arguments[1:])
+        np.testing.assert_array_equal(there.numpy(), compute.predict(*arguments))

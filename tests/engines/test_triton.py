@@ -22,12 +22,18 @@ from polyadic.engines.torch.triton_state import KernelState  # noqa: E402
 from polyadic.features import DampedFourierFeatures  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
+from polyadic.samples.placement import MemoryPlan  # noqa: E402
 from tests.contract.problems import PROBLEMS, Problem  # noqa: E402
-from tests.contract.test_engines import TOLERANCE, assert_same  # noqa: E402
-from tests.engines.test_torch import check_sweep, needs_gpu  # noqa: E402
+from tests.contract.test_engines import (  # noqa: E402
+    TOLERANCE,
+    assert_same,
+    check_sweep,
+    start_oracle,
+)
+from tests.engines.test_torch import needs_gpu  # noqa: E402
 
 # The kernels' layouts: quantized and complex.  The interpreter is slow, so it has a few.
-BY_NAME = {p.name: p for p in PROBLEMS if p.layout.is_complex and p.layout.quantized}
+BY_NAME = {p.name: p for p in PROBLEMS if p.layout.is_complex and p.layout.is_quantized}
 INTERPRETED = [
     ("fourier, weighted", True),
     ("fourier, weighted", False),
@@ -49,7 +55,7 @@ def test_sums_are_those_of_the_reference(name, keep, monkeypatch):
     state = engine.start(problem.rows, problem.cores, problem.layout)
     assert isinstance(state, KernelState)
     samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
-    check_sweep(samples, problem, 1e-9)
+    check_sweep(samples, start_oracle(samples, problem), problem, 1e-9)
 
 
 @pytest.mark.parametrize("name", ["fourier, weighted", "cancelling factor"])
@@ -57,7 +63,7 @@ def test_of_few_rows_products_are_formed_anew(name, monkeypatch):
     monkeypatch.setattr(KernelState, "_switch", None)  # not to be called
     problem = BY_NAME[name]
     samples = DeviceSamples(TorchEngine(DEVICE, kernels=True), problem.rows, problem.layout)
-    check_sweep(samples, problem, 1e-9)
+    check_sweep(samples, start_oracle(samples, problem), problem, 1e-9)
     (state,) = samples._states
     assert state._block is not None
     chunks = DeviceSamples(TorchEngine(DEVICE, kernels=True), problem.rows, problem.layout, 70)
@@ -74,7 +80,7 @@ def test_single_precision(keep, monkeypatch):
     problem = BY_NAME["fourier, one map"]
     engine = TorchEngine(DEVICE, "float32", keep=keep, kernels=True)
     samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
-    check_sweep(samples, problem, TOLERANCE["float32"])
+    check_sweep(samples, start_oracle(samples, problem), problem, TOLERANCE["float32"])
 
 
 def test_predictions():
@@ -92,6 +98,6 @@ def test_many_rows_in_large_tiles(memory, place, monkeypatch):
     maps = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
     problem = Problem("many rows", maps, n_rows=300_000, weighted=True)
     engine = TorchEngine("cuda")
-    samples = DeviceSamples(engine, problem.rows, problem.layout, 70_000, memory)
-    check_sweep(samples, problem, 1e-9)
+    samples = DeviceSamples(engine, problem.rows, problem.layout, 70_000, MemoryPlan(memory))
+    check_sweep(samples, start_oracle(samples, problem), problem, 1e-9)
     assert samples.place == place

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from polyadic.features import DampedFourierFeatures
-from polyadic.samples import disk, memory_usage
+from polyadic.samples.placement import MemoryPlan
 from polyadic.sources.files import row_source
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(5.0, 0.6)]
-_PLACE = disk.MemoryPlan.place
+_PLACE = MemoryPlan.place
 PLACES = ("state", "rows", "disk")
 
 
@@ -48,12 +48,9 @@ def kept_in(monkeypatch, place):
     """Pretend that there is memory for this place and for no faster one."""
     settled = []
 
-    def place_of(self, rows, limit, *, may_fail=True):
-        bytes_a_row = {"state": self.state, "rows": self.rows, "disk": 0.0}[place]
-        free = (self.scratch + bytes_a_row * rows) / disk._SHARE
-        monkeypatch.setattr(memory_usage, "available", lambda: free)
-        settled.append(_PLACE(self, rows, limit, may_fail=may_fail))
+    def place_of(self, needed, *words, **options):
+        settled.append(_PLACE(self, needed, *words, **{**options, "free": needed[place]}))
         return settled[-1]
 
-    monkeypatch.setattr(disk.MemoryPlan, "place", place_of)
+    monkeypatch.setattr(MemoryPlan, "place", place_of)
     return settled

@@ -283,7 +283,7 @@ def test_homes_are_where_chunks_are_unless_they_are_too_many(holders, threads, h
 
 
 def _layout():
-    layout = TensorLayout(tuple(MAPS), (4, 4, 4), True)
+    layout = TensorLayout.of(tuple(MAPS), (4, 4, 4), True)
     return layout, cpd.initial_cores(layout.core_sizes, 3, True, np.random.RandomState(0))
 
 

@@ -19,7 +19,7 @@ from polyadic.model import cpd
 from polyadic.rows.rows import Rows
 from polyadic.samples import disk, memory_usage
 from polyadic.samples.memory import MemorySamples
-from polyadic.samples.placement import Budget
+from polyadic.samples.placement import MemoryPlan
 from tests.samples.rows import MAPS, table, write
 
 FIT = """
@@ -100,15 +100,17 @@ def test_all_samples_of_a_fit_share_the_allowance(tmp_path, monkeypatch):
     """Rows to train on and rows held out would each fit, but not both."""
     source = open_rows(write(tmp_path, *table()), "u", ["a", "b", "c"])
     plans = []
-    settle = disk.MemoryPlan.place
+    find = disk.StreamSamples._find_place
 
-    def seen(self, n_rows, limit, *, may_fail=True):
-        free = (self.scratch + 0.9 * self.state * n_rows) / disk._SHARE
+    def seen(self, rank, n_rows):
+        scratch = self._bytes_by_place(rank, 0)["state"]
+        state = self._bytes_by_place(rank, n_rows)["state"] - scratch
+        free = (scratch + 0.9 * state) / disk._FRACTION
         monkeypatch.setattr(memory_usage, "available", lambda: free)
-        plans.append((n_rows, settle(self, n_rows, limit, may_fail=may_fail)))
+        plans.append((n_rows, find(self, rank, n_rows)))
         return plans[-1][1]
 
-    monkeypatch.setattr(disk.MemoryPlan, "place", seen)
+    monkeypatch.setattr(disk.StreamSamples, "_find_place", seen)
     model = FeatureLearningRegressor(
         MAPS, n_basis=4, rank=3, max_iter=2, early_stopping=True, random_state=0
     )
@@ -120,13 +122,13 @@ def test_all_samples_of_a_fit_share_the_allowance(tmp_path, monkeypatch):
 
 def test_memory_that_is_set_aside_is_not_for_state():
     """A search on rows from disk leaves room for what the process takes beside its state."""
-    engine, layout = CompiledEngine(), TensorLayout(tuple(MAPS), (4, 4), True)
+    engine, layout = CompiledEngine(), TensorLayout.of(tuple(MAPS), (4, 4), True)
     rows = Rows(np.zeros((1000, 2)), np.zeros(1000))
     state = engine.state_bytes(1000, layout, rank=8)
     cores = cpd.initial_cores(layout.core_sizes, 8, True, np.random.RandomState(0))
     for reserved, keeps in ((0.0, True), (1.2 * state, False)):
-        budget = Budget(2.0 * state)
-        budget.reserve(reserved)
-        samples = MemorySamples(engine, rows, layout, 100, budget=budget)
+        memory = MemoryPlan(2.0 * state)
+        memory.reserve(reserved)
+        samples = MemorySamples(engine, rows, layout, 100, memory=memory)
         samples.start(cores)
         assert samples.stateless is not keeps

@@ -177,7 +177,7 @@ def compared(fitted: Fitted, source: RowSource, stride: int = 1) -> dict[str, An
         "mse": mse,
         "rmse": mse**0.5,
         "mae": absolute / count,
-        "r2": total.r2() if spread > 0 else None,
+        "r2": total.r2 if spread > 0 else None,
     }
     return {"metrics": metrics, "actual": actual.copy(), "predicted": predicted.copy()}
 

@@ -19,7 +19,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ENGINES, Compute, ComputeSpec
-from polyadic.device import is_tensor, like
 from polyadic.estimators._members import (
     MemberRun,
     describe_fit,
@@ -33,6 +32,7 @@ from polyadic.estimators._status import StatusLine
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
 from polyadic.model import als
+from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.files.streamed import FileSource
@@ -305,7 +305,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             engine=self.engine,
             device=self.device,
             dtype=self.dtype,
-            chunk_size=None if isinstance(self.chunk_size, str) else self.chunk_size,
+            chunk_size=self.chunk_size,
             memory_limit=self.memory_limit,
             n_jobs=self.n_jobs,
             objective=self.objective,

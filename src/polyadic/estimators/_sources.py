@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from polyadic.device import is_tensor, to_host
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.rows.rows import Rows, require_two_dimensions
+from polyadic.rows.tensors import is_tensor, to_host
 from polyadic.sources import Source
 from polyadic.sources.arrays import ArraySource
 from polyadic.sources.files.row_source import RowSource
@@ -64,7 +64,7 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
 
 def _inputs_to_predict(estimator: Any, X: Any) -> Any:
     """Return checked inputs: a tensor stays one where torch computes."""
-    if is_tensor(X) and estimator._spec().on_torch:
+    if is_tensor(X) and estimator._spec().uses_torch:
         from polyadic.sources.tensors import check_inputs
 
         X = check_inputs(X)
@@ -101,17 +101,17 @@ def _training_rows(
 ) -> tuple[Rows, bool]:
     """Validate rows in memory; return those of positive weight, and whether `y` is a vector."""
     spec = estimator._spec()
-    spec.check()
-    if spec.on_torch and is_tensor(X):
+    spec.validate()
+    if spec.uses_torch and is_tensor(X):
         from polyadic.sources.tensors import check_rows
 
         _set_names(estimator, None, X.shape[-1])
         rows, single_target = check_rows(X, y, sample_weight)
     else:
-        rows, single_target = _array_rows(estimator, X, y, sample_weight, spec.on_torch)
+        rows, single_target = _array_rows(estimator, X, y, sample_weight, spec.uses_torch)
     if groups is not None:
         rows = _with_groups(rows, groups, sample_weight)
-    return (_as_tensors(rows) if spec.on_torch else rows), single_target
+    return (_as_tensors(rows) if spec.uses_torch else rows), single_target
 
 
 def _array_rows(
@@ -198,7 +198,7 @@ def tensor_layout(
                 f"{feature_map!r}. Use those of polyadic.features, or subclass FeatureMap."
             )
         feature_map.validate()
-    return TensorLayout(tuple(maps), sizes_of(n_basis, n_inputs), quantized)
+    return TensorLayout.of(tuple(maps), sizes_of(n_basis, n_inputs), quantized)
 
 
 def sizes_of(n_basis: Any, n_inputs: int) -> tuple[int, ...]:

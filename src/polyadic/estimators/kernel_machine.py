@@ -18,11 +18,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from polyadic.device import to_host
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._progress import Passed
 from polyadic.estimators._sources import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
+from polyadic.rows.tensors import to_host
 from polyadic.search.candidates import named_maps
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource

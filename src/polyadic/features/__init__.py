@@ -1,6 +1,6 @@
 """Feature maps, and how those of all inputs become one tensor."""
 
-from polyadic.features.layout import TensorLayout
+from polyadic.features.layout import Plain, Quantized, TensorLayout
 from polyadic.features.maps import (
     DampedFourierFeatures,
     FeatureMap,
@@ -16,6 +16,8 @@ __all__ = [
     "FourierFeatures",
     "GaussianFeatures",
     "GeometricFeatures",
+    "Plain",
     "PurePowerFeatures",
+    "Quantized",
     "TensorLayout",
 ]

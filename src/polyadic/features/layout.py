@@ -1,7 +1,12 @@
-"""The layout of the weight tensor: which core belongs to which input, and what it meets."""
+"""The layout of the weight tensor: which core belongs to which input, and what it meets.
+
+An input says of itself which cores it has; nothing outside this room and the engines' fast
+paths need know what kinds of inputs there are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +18,63 @@ from polyadic.features.maps import FeatureMap
 
 
 @dataclass(frozen=True)
+class Quantized:
+    """An input of `n_basis` = 2ᴷ basis functions that has K cores of two rows.
+
+    With one basis function, the constant, it takes no part.
+    """
+
+    n_basis: int
+
+    @property
+    def core_sizes(self) -> tuple[int, ...]:
+        """Number of rows of each of the input's cores."""
+        return (2,) * (self.n_basis.bit_length() - 1)
+
+    def factors(self, x: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
+        """Return the n × 2 factor that each of the input's cores meets under one map."""
+        return list(np.moveaxis(feature_map.quantized(x, self.n_basis), 1, 0))
+
+    def validate(self, maps: Sequence[FeatureMap]) -> None:
+        """Raise unless the number is a power of two and every map factorises."""
+        if self.n_basis < 1 or self.n_basis & (self.n_basis - 1):
+            below = max(1, 1 << (self.n_basis.bit_length() - 1))
+            raise ValueError(
+                f"`n_basis={self.n_basis}` cannot be quantized: it must be a power of 2. "
+                f"Use {below} or {2 * below}, or pass quantized=False."
+            )
+        for feature_map in maps:
+            if not feature_map.factorises:
+                raise ValueError(
+                    f"`{feature_map}` cannot be quantized: its features do not factorise. "
+                    "Use another feature map, or pass quantized=False."
+                )
+
+
+@dataclass(frozen=True)
+class Plain:
+    """An input of `n_basis` basis functions that has one core, a row for each of them."""
+
+    n_basis: int
+
+    @property
+    def core_sizes(self) -> tuple[int, ...]:
+        """Number of rows of each of the input's cores."""
+        return (self.n_basis,)
+
+    def factors(self, x: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
+        """Return the n × `n_basis` factor that the input's core meets under one map."""
+        return [feature_map.plain(x, self.n_basis)]
+
+    def validate(self, maps: Sequence[FeatureMap]) -> None:
+        """Take any number and any map."""
+
+
+Input = Quantized | Plain
+_KINDS: dict[str, type[Input]] = {kind.__name__: kind for kind in (Quantized, Plain)}
+
+
+@dataclass(frozen=True)
 class TensorLayout:
     """How P feature maps of D inputs become one tensor: which core sees what.
 
@@ -20,75 +82,94 @@ class TensorLayout:
     ----------
     maps : tuple of FeatureMap
         The P candidate maps.
-    n_basis : tuple of int
-        Number of basis functions of each of the D inputs; an input with one, the constant,
-        takes no part.
-    quantized : bool
-        Whether an input has log2(n_basis) cores of two rows, or one core of n_basis rows.
+    inputs : tuple of Quantized or Plain
+        What each of the D inputs is.
+
+    Examples
+    --------
+    >>> from polyadic.features import FourierFeatures, Plain, Quantized, TensorLayout
+    >>> layout = TensorLayout((FourierFeatures(2.0),), (Quantized(8), Plain(5)))
+    >>> layout.core_sizes, layout.core_inputs
+    ((2, 2, 2, 5), (0, 0, 0, 1))
     """
 
     maps: tuple[FeatureMap, ...]
-    n_basis: tuple[int, ...]
-    quantized: bool
+    inputs: tuple[Input, ...]
 
     def __post_init__(self) -> None:
-        for n_basis in set(self.n_basis) if self.quantized else ():
-            if n_basis < 1 or n_basis & (n_basis - 1):
-                below = max(1, 1 << (n_basis.bit_length() - 1))
-                raise ValueError(
-                    f"`n_basis={n_basis}` cannot be quantized: it must be a power of 2. "
-                    f"Use {below} or {2 * below}, or pass quantized=False."
-                )
-        if self.quantized and set(self.n_basis) == {1}:
+        for each in self.inputs:
+            each.validate(self.maps)
+        if not self.core_sizes:
             raise ValueError(
                 "`n_basis` must be 2 or more for at least one input, got 1 for all, which leaves "
                 "every input out. Use for instance n_basis=8."
             )
-        for feature_map in self.maps if self.quantized else ():
-            if not feature_map.factorises:
-                raise ValueError(
-                    f"`{feature_map}` cannot be quantized: its features do not factorise. "
-                    "Use another feature map, or pass quantized=False."
-                )
+
+    @classmethod
+    def of(
+        cls, maps: Sequence[FeatureMap], n_basis: Sequence[int], quantized: bool
+    ) -> TensorLayout:
+        """Return the layout of inputs that are all quantized, or all plain."""
+        kind = Quantized if quantized else Plain
+        return cls(tuple(maps), tuple(kind(each) for each in n_basis))
 
     @property
+    def n_basis(self) -> tuple[int, ...]:
+        """Number of basis functions of each input."""
+        return tuple(each.n_basis for each in self.inputs)
+
+    @cached_property
     def is_complex(self) -> bool:
         """Whether any map is complex, so that the cores are too."""
         return any(feature_map.is_complex for feature_map in self.maps)
 
     @cached_property
+    def is_quantized(self) -> bool:
+        """Whether every input is quantized, which is what the engines' fast paths are for."""
+        return all(type(each) is Quantized for each in self.inputs)
+
+    @cached_property
     def core_sizes(self) -> tuple[int, ...]:
         """Number of rows of each core, the cores of the first input first."""
-        if not self.quantized:
-            return self.n_basis
-        return tuple(2 for n_basis in self.n_basis for _ in range(n_basis.bit_length() - 1))
+        return tuple(size for each in self.inputs for size in each.core_sizes)
 
     @cached_property
-    def input_bits(self) -> tuple[tuple[int, int], ...]:
-        """Which input and which of its bits each core of a quantized layout belongs to."""
-        bits = [range(n_basis.bit_length() - 1) for n_basis in self.n_basis]
-        return tuple((column, bit) for column, span in enumerate(bits) for bit in span)
+    def core_places(self) -> tuple[tuple[int, int], ...]:
+        """Which input each core belongs to, and its place among the cores of that input."""
+        places = [range(len(each.core_sizes)) for each in self.inputs]
+        return tuple((column, place) for column, span in enumerate(places) for place in span)
 
-    @cached_property
+    @property
     def core_inputs(self) -> tuple[int, ...]:
         """Which input each core belongs to."""
-        if not self.quantized:
-            return tuple(range(len(self.n_basis)))
-        return tuple(column for column, _ in self.input_bits)
+        return tuple(column for column, _ in self.core_places)
 
     def factors(self, X: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
         """Return the n × size factor that each core meets under one map."""
-        factors: list[NDArray[Any]] = []
-        for column, n_basis in zip(X.T, self.n_basis, strict=True):
-            if self.quantized:
-                factors.extend(np.moveaxis(feature_map.quantized(column, n_basis), 1, 0))
-            else:
-                factors.append(feature_map.plain(column, n_basis))
-        return factors
+        pairs = zip(self.inputs, X.T, strict=True)
+        return [factor for each, x in pairs for factor in each.factors(x, feature_map)]
 
     def factor(self, X: NDArray[Any], feature_map: FeatureMap, core: int) -> NDArray[Any]:
         """Return the n × size factor that one core meets under one map."""
-        if not self.quantized:
-            return feature_map.plain(X[:, core], self.n_basis[core])
-        column, bit = self.input_bits[core]
-        return np.asarray(feature_map.quantized(X[:, column], self.n_basis[column])[:, bit])
+        column, place = self.core_places[core]
+        return self.inputs[column].factors(X[:, column], feature_map)[place]
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return plain fields to store.
+
+        Inputs of one kind are stored as files of version 1 have them.
+        """
+        (kind, *others) = {type(each) for each in self.inputs}
+        if not others:
+            fields = {"maps": self.maps, "n_basis": self.n_basis}
+            return {**fields, "quantized": kind is Quantized}
+        inputs = tuple((type(each).__name__, each.n_basis) for each in self.inputs)
+        return {"maps": self.maps, "inputs": inputs}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> TensorLayout:
+        """Return the layout that `to_fields` described, in this version or in version 1."""
+        if "inputs" not in fields:
+            return cls.of(**fields)
+        inputs = tuple(_KINDS[kind](n_basis) for kind, n_basis in fields["inputs"])
+        return cls(fields["maps"], inputs)

@@ -73,6 +73,15 @@ class FeatureMap(BaseEstimator):
         """Whether the map has a quantized form."""
         return type(self).quantized is not FeatureMap.quantized
 
+    def wave(self) -> tuple[float, float, bool] | None:
+        """Return frequency, decay and whether frequencies are two-sided; None if no wave.
+
+        A wave is the map ψₖ(x) = (decay · exp(2πj·frequency·x))ᵏ, with k = −I/2, …, I/2 − 1
+        where it is two-sided and k = 0, …, I − 1 else.  Engines have a fast path for waves;
+        a map of your own gets it by returning its numbers here.
+        """
+        return None
+
     def validate(self) -> None:
         """Raise an error that names the parameter if one is out of its range."""
         self._validate_params()
@@ -120,6 +129,11 @@ class GeometricFeatures(FeatureMap):
             factors[:, 0] *= leading[:, None]
         return factors
 
+    def _computes_as(self, kind: type[GeometricFeatures]) -> bool:
+        """Whether a subclass of `kind` left its features as they are."""
+        verbs = ("plain", "quantized", "ratio", "leading")
+        return all(getattr(type(self), verb) is getattr(kind, verb) for verb in verbs)
+
 
 class FourierFeatures(GeometricFeatures):
     """Complex exponentials exp(2πj·k·x/period) with k = −I/2, …, I/2 − 1.
@@ -149,6 +163,10 @@ class FourierFeatures(GeometricFeatures):
     def leading(self, x: NDArray[Any], n_basis: int) -> NDArray[Any]:
         """Return the feature of the lowest frequency, −I/2."""
         return np.exp((-2j * np.pi * (n_basis // 2) / self.period) * x)
+
+    def wave(self) -> tuple[float, float, bool] | None:
+        """Return frequency, no decay, and that frequencies are two-sided."""
+        return (1 / self.period, 1.0, True) if self._computes_as(FourierFeatures) else None
 
 
 class DampedFourierFeatures(GeometricFeatures):
@@ -185,6 +203,11 @@ class DampedFourierFeatures(GeometricFeatures):
     def ratio(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return decay · exp(2πj·x/period)."""
         return self.decay * np.exp((2j * np.pi / self.period) * x)
+
+    def wave(self) -> tuple[float, float, bool] | None:
+        """Return frequency and decay, and that frequencies are one-sided."""
+        is_own = self._computes_as(DampedFourierFeatures)
+        return (1 / self.period, self.decay, False) if is_own else None
 
 
 class PurePowerFeatures(GeometricFeatures):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+
+from polyadic.model.scratch import scratch
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # What is added to the unit diagonal of a system that Cholesky refuses, in this order.
@@ -49,8 +50,9 @@ class NormalEquations:
         y = np.asarray(y, dtype=np.float64)
         total = float(len(y))
         if weight is not None:
-            root = np.sqrt(weight)
-            block, y, total = block * root[:, None], y * root, float(weight.sum())
+            sqrt_weight = np.sqrt(weight)
+            block, y = block * sqrt_weight[:, None], y * sqrt_weight
+            total = float(weight.sum())
         return cls(block.T @ block, block.T @ y, float(y @ y), total)
 
     def __add__(self, other: NormalEquations) -> NormalEquations:
@@ -71,6 +73,10 @@ class NormalEquations:
             self.target_norm2 + other.target_norm2,
             self.total_weight + other.total_weight,
         )
+
+    def on_host(self) -> NormalEquations:
+        """Return these sums, which are on the host already."""
+        return self
 
     def squared_error(self, v: NDArray[Any]) -> float:
         """Return ‖y − B v‖², at least zero in spite of rounding."""
@@ -117,27 +123,12 @@ def solve_core(
     sums = (equations.gram, equations.moment, others, current)
     arrays = (np.ascontiguousarray(array) for array in sums)
     is_complex = solve is compiled_solve.solve_complex
-    work = _work(current.size, np.complex128) if is_complex else _work(len(equations.moment))
+    size = current.size if is_complex else len(equations.moment)
+    work = scratch((2, size, size), np.complex128 if is_complex else np.float64)
     value, sound = solve(*arrays, alpha, equations.target_norm2, work)
     if sound:
         return CoreSolution(value, 0.0)
     return solve_core_guarded(equations, others, current, alpha, objective)
-
-
-_memory = threading.local()
-_KEPT_BYTES = 2**26
-
-
-def _work(size: int, dtype: Any = np.float64) -> NDArray[Any]:
-    """Return memory for two square matrices, of moderate ones the same to each call of a thread."""
-    n_bytes = 2 * size**2 * np.dtype(dtype).itemsize
-    if n_bytes > _KEPT_BYTES:
-        return np.empty((2, size, size), dtype)
-    kept: NDArray[np.uint8] | None = getattr(_memory, "kept", None)
-    if kept is None or len(kept) < n_bytes:
-        kept = _memory.kept = np.empty(n_bytes, np.uint8)
-    work: NDArray[Any] = kept[:n_bytes].view(dtype).reshape(2, size, size)
-    return work
 
 
 def solve_core_guarded(

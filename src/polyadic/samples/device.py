@@ -9,10 +9,8 @@ A fit takes the first of these places that has room:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyadic.engines.torch.eager import State
-from polyadic.engines.torch.engine import TorchEngine, as_tensor, equations
+from polyadic.engines import State, Sums
+from polyadic.engines.torch.engine import TorchEngine, as_tensor
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
+from polyadic.samples.memory import slices
+from polyadic.samples.placement import MemoryPlan, bytes_by_place
+from polyadic.samples.workers import add_up
 
 # Memory of the block of one chunk.  Blocks come and go, and a large one is as fast as a
 # huge one.
@@ -47,8 +48,8 @@ class DeviceSamples:
         Which core sees what.
     chunk_size : int, optional
         Rows of a chunk; by default as many as fill a few gigabytes with their block.
-    memory : float, optional
-        Bytes of device memory to use; by default what is free when the fit starts.
+    memory : MemoryPlan, optional
+        Its limit is of device memory; without, what is free when the fit starts is used.
     see : callable, optional
         Returns rows as the fit sees them, where rows are not scaled yet.
     """
@@ -59,11 +60,11 @@ class DeviceSamples:
         rows: Rows,
         layout: TensorLayout,
         chunk_size: int | None = None,
-        memory: float | None = None,
+        memory: MemoryPlan | None = None,
         see: Callable[[Rows], Rows] | None = None,
     ) -> None:
         self._engine, self._rows, self._layout, self._see = engine, rows, layout, see
-        self._chunk_size, self._memory = chunk_size, memory
+        self._chunk_size, self._memory = chunk_size, memory or MemoryPlan()
         self._rank = 0
         self._chunks: list[Rows] = []
         self._states: list[State] = []
@@ -87,39 +88,31 @@ class DeviceSamples:
             self._rank, self._chunks, self._states = rank, [], []
             self._prepare(rank)
         if self.place == "state":
-            start, restart = self._engine.start, self._engine.restart
             if self._states:
-                self._states = [restart(state, cores) for state in self._states]
+                self._states = [state.restart(cores) for state in self._states]
             else:
-                self._states = [start(rows, cores, self._layout) for rows in self._chunks]
-                self._states[0].alone = len(self._states) == 1
+                start, layout = self._engine.start, self._layout
+                self._states = [start(rows, cores, layout) for rows in self._chunks]
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sum(lambda state: self._engine.core_sums(state, core, weights))
+        return self._sum(lambda state: state.normal_equations(core, map_weights))
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""
         self._cores[core] = value
         for state in self._states:
-            self._engine.commit(state, core, value)
+            state.commit(core, value)
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums for the step of the feature weights."""
-        return self._sum(self._engine.mixing_sums)
+        return self._sum(lambda state: state.mixing_equations())
 
-    def _sum(self, sums_of: Callable[[State], Tensor]) -> NormalEquations:
+    def _sum(self, sums_of: Callable[[State], Sums]) -> NormalEquations:
         """Add up all chunks on the device, and bring the sum to the host."""
-        total = 0.0
-
-        def parts() -> Iterator[Tensor]:
-            nonlocal total
-            for state in self._each_state():
-                total += state.total
-                yield sums_of(state)
-
-        sums = reduce(add, parts())
-        return equations(sums, total)
+        total = add_up(map(sums_of, self._each_state()))
+        assert total is not None  # there is a chunk at least
+        return total.on_host()
 
     def _each_state(self) -> Iterator[State]:
         if self.place == "state":
@@ -132,16 +125,42 @@ class DeviceSamples:
 
     def _prepare(self, rank: int) -> None:
         """Decide what stays on the device, and bring it there."""
-        plan = MemoryPlan.of(self._rows, self._layout, rank, self._engine)
-        size = self._chunk_size or plan.chunk_size
-        limit = available(self._engine.device) if self._memory is None else self._memory
-        self.place = plan.place(min(size, len(self)), limit)
-        self._engine = self._engine.keeping(self.place == "state")
-        self._as_given = self.place == "rows" and plan.is_there
+        size = self._chunk_size or self._auto_chunk_size(rank)
+        is_there = self._engine.holds(self._rows.X)
+        self.place = self._find_place(rank, min(size, len(self)), is_there)
+        parts = slices(len(self), size)
+        keep = self.place == "state"
+        self._engine = self._engine.keeping(keep, keep_block=keep and len(parts) == 1)
+        # Rows that are on the device are scaled chunk by chunk, and need no copy of all.
+        self._as_given = self.place == "rows" and is_there
         bring = self._pinned if self.place == "host" else self._resident
-        for first in range(0, len(self), size):
-            chunk = self._rows.take(slice(first, first + size))
+        for part in parts:
+            chunk = self._rows.take(part)
             self._chunks.append(chunk if self._as_given else bring(chunk))
+
+    def _auto_chunk_size(self, rank: int) -> int:
+        """Return rows of a chunk whose block takes a few gigabytes, in chunks of equal size."""
+        scratch = self._engine.keeping(True).scratch_bytes(len(self), self._layout, rank)
+        return -(-len(self) // max(1, math.ceil(scratch / _BLOCK_BYTES)))
+
+    def _find_place(self, rank: int, size: int, is_there: bool) -> str:
+        """Return the place nearest to the device that has room."""
+        engine, layout = self._engine.keeping(True), self._layout
+        stateless = engine.keeping(False)
+        scratch = stateless.scratch_bytes(size, layout, rank)
+        on_the_way = stateless.state_bytes(size, layout, rank)  # a copy of a chunk's rows
+        needed = bytes_by_place(engine, layout, rank, len(self), size)
+        if is_there:
+            needed["rows"] = needed["host"] = scratch
+        else:
+            needed["host"] = scratch + 2 * on_the_way
+        needed = {place: n_bytes + on_the_way for place, n_bytes in needed.items()}
+        return self._memory.place(
+            needed,
+            f" for chunks of {size} rows",
+            "chunk_size or rank",
+            free=available(engine.device) if self._memory.limit is None else None,
+        )
 
     def _seen(self, rows: Rows) -> Rows:
         return rows if self._see is None else self._see(rows)
@@ -160,75 +179,6 @@ class DeviceSamples:
             return tensor.pin_memory() if engine.device.type == "cuda" else tensor
 
         return self._seen(rows).map(pin)
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """Bytes that a fit needs on the device, for each row.
-
-    Parameters
-    ----------
-    rows, features, products, block : int
-        Bytes of a row's data, of its features, of its products and of its block.
-    n_rows : int
-        Number of rows.
-    is_there : bool
-        Whether they are on the device already, so that steps without products can scale them
-        chunk by chunk and need no copy of all.
-    """
-
-    rows: int
-    features: int
-    products: int
-    block: int
-    n_rows: int
-    is_there: bool = False
-
-    @classmethod
-    def of(cls, rows: Rows, layout: TensorLayout, rank: int, engine: TorchEngine) -> MemoryPlan:
-        """Count the bytes of a row."""
-        item = engine.dtype.itemsize
-        field = (2 if layout.is_complex else 1) * item
-        n_maps = len(layout.maps)
-        columns = 2 * max(layout.core_sizes) * rank + 4
-        # Plain PyTorch holds the block and two copies of it at a time.
-        block = columns * engine.block_dtype.itemsize * (1 if engine.fuses(layout) else 3)
-        scaling = 3 * 8 * (rows.X.shape[1] + 1)  # doubles on their way to the engine's precision
-        if layout.quantized:
-            features = n_maps * (len(layout.n_basis) + 1) * field
-        else:
-            features = n_maps * sum(layout.n_basis) * field
-        return cls(
-            rows=(rows.X.shape[1] + 4) * item,
-            features=features,
-            products=n_maps * rank * field,
-            block=max(block, scaling),
-            n_rows=len(rows),
-            is_there=engine.holds(rows.X),
-        )
-
-    @property
-    def chunk_size(self) -> int:
-        """Rows of a chunk whose block takes a few gigabytes, in chunks of equal size."""
-        n_chunks = -(-self.n_rows * self.block // _BLOCK_BYTES)
-        return -(-self.n_rows // n_chunks)
-
-    def place(self, chunk_size: int, limit: float) -> str:
-        """Return the place nearest to the device that `limit` bytes allow."""
-        scratch = chunk_size * (self.block + self.rows)
-        if self.n_rows * (self.rows + self.features + self.products) + scratch <= limit:
-            return "state"
-        scratch += chunk_size * self.features
-        if (0 if self.is_there else self.n_rows * self.rows) + scratch <= limit:
-            return "rows"
-        if not self.is_there:
-            scratch += 2 * chunk_size * self.rows
-        if scratch <= limit:
-            return "host"
-        raise MemoryError(
-            f"`memory_limit` must be at least {scratch / 1e6:.3g} MB for chunks of {chunk_size} "
-            f"rows, got {limit / 1e6:.3g} MB. Raise it, or lower chunk_size or rank."
-        )
 
 
 def available(device: torch.device) -> float:

@@ -11,32 +11,29 @@ Sums of "rows" and "disk" are the same to the last digit.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Any
-from weakref import WeakSet
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.compute import Compute
-from polyadic.device import DeviceCompute
+from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.samples import memory_usage
-from polyadic.samples.placement import Budget, auto_chunk_size
-from polyadic.samples.prefetch import AHEAD, ordered_sum
+from polyadic.samples.placement import MemoryPlan, auto_chunk_size
+from polyadic.samples.prefetch import AHEAD
 from polyadic.samples.workers import Workers
 
 # What allocators and libraries may take beyond what is counted here.
 _MARGIN = 32e6
-# Where no limit is set, the share of the free memory that rows and products may take.
-_SHARE = 0.5
+# Where no limit is set, the fraction of the free memory that rows and products may take.
+_FRACTION = 0.5
 # Copies of a batch that live while its rows are chosen, scaled and cut.
 _COPIES = 5
 # Rows that are enough to have everything compiled and loaded before memory is measured.
@@ -72,30 +69,30 @@ class Reading:
     batch_bytes: int
 
 
-class Allowance:
-    """Memory that all samples of a fit share.
+class Computing(Protocol):
+    """What samples on disk ask of `Compute`, which knows them."""
 
-    The first of them that needs a place decides for those with the same layout.
-    """
+    @property
+    def engine(self) -> Engine:
+        """Computes one chunk."""
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.is_used = False
-        self._waiting: WeakSet[StreamSamples] = WeakSet()
+    @property
+    def chunk_size(self) -> int | None:
+        """Rows of a chunk, where they are given."""
 
-    def enter(self, samples: StreamSamples) -> None:
-        """Count these samples until they have a place."""
-        self._waiting.add(samples)
+    @property
+    def workers(self) -> Workers:
+        """The threads that batches are spread over."""
 
-    def settle(self, samples: StreamSamples, plan: MemoryPlan, limit: float | None) -> None:
-        """Give a place to these samples, and to all that are like them."""
-        alike = [each for each in self._waiting if each.layout is samples.layout]
-        # Later samples come in the middle of a fit, whose batches are part of the process.
-        place = plan.place(sum(each.n_rows for each in alike), limit, may_fail=not self.is_used)
-        for each in alike:
-            each.place = place
-            self._waiting.discard(each)
-        self.is_used = True
+    @property
+    def memory(self) -> MemoryPlan:
+        """Memory that these samples share with others."""
+
+    def samples(self, rows: Rows, layout: TensorLayout) -> Samples:
+        """Return the samples of some rows."""
+
+    def for_pieces(self) -> Computing:
+        """Return what computes one batch, in one thread and keeping nothing."""
 
 
 class StreamSamples:
@@ -103,28 +100,25 @@ class StreamSamples:
 
     Parameters
     ----------
-    compute : Compute
-        Computes a batch; its memory limit is that of the whole process.
+    compute : Computing
+        Computes a batch; its memory limit is that of the whole process, unless it is about a
+        device.
     layout : TensorLayout
         Which core sees what.
     reading : Reading
         How to read the rows.
-    allowance : Allowance
-        Memory that these samples share with others.
     """
 
-    def __init__(
-        self, compute: Compute, layout: TensorLayout, reading: Reading, allowance: Allowance
-    ) -> None:
+    def __init__(self, compute: Computing, layout: TensorLayout, reading: Reading) -> None:
         self.layout, self._compute = layout, compute
-        self._reading, self._allowance = reading, allowance
-        self._piecewise = _for_pieces(compute)
+        self._reading, self._memory = reading, compute.memory
+        self._piecewise = compute.for_pieces()
         self._cores: Cores = []
         self._ready = False
         self._kept: list[Rows] = []
         self._whole: Samples | None = None
         self.place = ""
-        allowance.enter(self)
+        self._memory.wait(self)
 
     @property
     def n_rows(self) -> int:
@@ -140,15 +134,15 @@ class StreamSamples:
         """Take these cores; find a place for the rows when they come first."""
         self._cores = list(cores)
         if not self._ready:
-            with self._allowance.lock:  # one at a time measures what is left, and takes it
+            with self._memory.lock:  # one at a time measures what is left, and takes it
                 self._settle(rank=cores[0].shape[1])
             self._ready = True
         if self._whole is not None:
             self._whole.start(cores)
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sum(lambda samples: samples.normal_equations(core, weights))
+        return self._sum(lambda samples: samples.normal_equations(core, map_weights))
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""
@@ -171,26 +165,74 @@ class StreamSamples:
             samples.start(self._cores)
             return sums_of(samples)
 
-        workers, reading = self._compute.workers, self._reading
         if self.place == "rows":
-            total = ordered_sum(workers, sums, (rows for rows in self._kept))
+            total = self._compute.workers.sum(sums, self._kept)
         else:
-            total = ordered_sum(workers, lambda b: sums(reading.rows(b)), reading.batches())
+            read = self._reading.rows
+            with closing(self._reading.batches()) as batches:
+                total = self._compute.workers.sum(lambda batch: sums(read(batch)), batches)
         if total is None:
             raise ValueError(_NO_ROWS)
         return total
 
     def _settle(self, rank: int) -> None:
         """Find a place for the rows, and bring them there."""
-        on_device = isinstance(self._compute, DeviceCompute)
-        limit = None if on_device else self._compute.budget.limit
         if not self.place:
-            if limit is not None and not self._allowance.is_used:
+            if self._is_limited and not self._memory.is_used:
                 self._warm_up()
-            plan = MemoryPlan.of(self._compute, self.layout, rank, self._reading)
-            self._allowance.settle(self, plan, limit)
+            self._memory.place_alike(self, lambda n_rows: self._find_place(rank, n_rows))
         if self.place != "disk":
             self._keep()
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the limit is about this process: that of a device's engine is not."""
+        return self._memory.limit is not None and not self._compute.engine.takes_tensors
+
+    def _find_place(self, rank: int, n_rows: int) -> str:
+        """Return the fastest place for `n_rows` rows."""
+        taken = memory_usage.resident()
+        needed = self._bytes_by_place(rank, n_rows)
+        if self._memory.is_used:
+            # Later samples come in the middle of a fit, whose batches are part of the process.
+            needed["disk"] = -np.inf
+        return self._memory.place(
+            needed,
+            f", {(needed['disk'] + _MARGIN) / 1e6:.3g} MB on top of the {taken / 1e6:.4g} MB that "
+            "the process takes, to read and compute one batch of rows for each thread",
+            "n_jobs, rank or the number of columns",
+            taken=taken + _MARGIN,
+            free=None if self._is_limited else _FRACTION * memory_usage.available(),
+        )
+
+    def _bytes_by_place(self, rank: int, n_rows: int) -> dict[str, float]:
+        """Return the bytes of host memory that each place takes."""
+        reading, engine = self._reading, self._compute.engine
+        row = reading.batch_bytes / reading.batch_rows
+        scratch = self._scratch_bytes(rank)
+        needed = {"rows": row * n_rows + scratch, "disk": scratch}
+        if engine.takes_tensors:  # kept, concatenate_rows, and once more on the way to the device
+            return {"state": 3 * row * n_rows + scratch, **needed}
+        if not engine.keep:
+            return needed
+        state = row * n_rows + engine.state_bytes(n_rows, self.layout, rank)
+        return {"state": state + scratch, **needed}
+
+    def _scratch_bytes(self, rank: int) -> float:
+        """Return the bytes of the batches and chunks that are computed at a time."""
+        reading, compute, layout = self._reading, self._compute, self.layout
+        if compute.engine.takes_tensors:
+            return (AHEAD + _COPIES) * reading.batch_bytes
+        columns = (2 if layout.is_complex else 1) * max(layout.core_sizes) * rank
+        size = compute.chunk_size or auto_chunk_size(reading.batch_rows, layout, rank)
+        size = min(size, reading.batch_rows)
+        chunk = self._piecewise.engine.scratch_bytes(size, layout, rank) + 24 * size * columns
+        n_jobs = compute.workers.n_jobs
+        return (
+            n_jobs * (_COPIES * reading.batch_bytes + chunk)
+            + (AHEAD + 3) * reading.batch_bytes
+            + (3 * n_jobs + 3) * 8 * columns**2
+        )
 
     def _warm_up(self) -> None:
         """Have everything compiled and loaded, so that the process has its usual size."""
@@ -222,68 +264,3 @@ class StreamSamples:
             self._kept = kept
         else:
             self._whole = self._compute.samples(concatenate_rows(kept), self.layout)
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """Bytes that a fit needs.
-
-    Parameters
-    ----------
-    rows, state : float
-        For each row that is kept, without and with its products.
-    scratch : float
-        For the batches and chunks that are computed at a time.
-    """
-
-    rows: float
-    state: float
-    scratch: float
-
-    @classmethod
-    def of(cls, compute: Compute, layout: TensorLayout, rank: int, reading: Reading) -> MemoryPlan:
-        """Count the bytes."""
-        rows = reading.batch_bytes / reading.batch_rows
-        # An engine that cannot tell the size of its state keeps none here.
-        state_bytes = getattr(compute.engine, "state_bytes", lambda *_: np.inf)
-        state = rows + float(state_bytes(1, layout, rank))
-        columns = (2 if layout.is_complex else 1) * max(layout.core_sizes) * rank
-        if isinstance(compute, DeviceCompute):
-            return cls(rows, 3 * rows, (AHEAD + _COPIES) * reading.batch_bytes)
-        size = compute.chunk_size or auto_chunk_size(reading.batch_rows, layout, rank)
-        chunk = min(size, reading.batch_rows) * (min(state, 16.0 * rank) + 24 * columns)
-        n_jobs = compute.workers.n_jobs
-        scratch = (
-            n_jobs * (_COPIES * reading.batch_bytes + chunk)
-            + (AHEAD + 3) * reading.batch_bytes
-            + (3 * n_jobs + 3) * 8 * columns**2
-        )
-        return cls(rows, state, scratch)
-
-    def place(self, n_rows: int, limit: float | None, *, may_fail: bool = True) -> str:
-        """Return the fastest place for `n_rows` rows."""
-        taken = memory_usage.resident()
-        left = _SHARE * memory_usage.available() if limit is None else limit - taken - _MARGIN
-        if self.state * n_rows + self.scratch <= left:
-            return "state"
-        if self.rows * n_rows + self.scratch <= left:
-            return "rows"
-        if self.scratch <= left or not may_fail:
-            return "disk"
-        what = "`memory_limit` must be" if limit is not None else "The free memory should be"
-        before = f" on top of the {taken / 1e6:.4g} MB that the process takes"
-        raise MemoryError(
-            f"{what} at least {(self.scratch + _MARGIN) / 1e6:.3g} MB{before}, to read and compute "
-            f"one batch of rows for each thread; {max(left, 0) / 1e6:.3g} MB are left. Raise it, "
-            "or lower n_jobs, rank or the number of columns."
-        )
-
-
-def _for_pieces(compute: Compute) -> Compute:
-    """Return what computes one batch, in one thread and keeping nothing."""
-    if isinstance(compute, DeviceCompute):
-        return compute
-    engine: Any = compute.engine
-    if hasattr(engine, "keep"):
-        engine = replace(engine, keep=False)
-    return replace(compute, engine=engine, workers=Workers(1), budget=Budget())

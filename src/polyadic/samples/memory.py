@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.engines import Engine
+from polyadic.engines import Engine, State, Sums
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
-from polyadic.samples.placement import Budget, auto_chunk_size
+from polyadic.samples.placement import MemoryPlan, auto_chunk_size, bytes_by_place
 from polyadic.samples.workers import Workers
 
 
@@ -31,7 +32,7 @@ class MemorySamples:
         Rows of a chunk; by default what caches hold.
     workers : Workers, optional
         The pool that the chunks are spread over.
-    budget : Budget, optional
+    memory : MemoryPlan, optional
         Memory that the states of all samples of a fit may take together.
     """
 
@@ -42,17 +43,17 @@ class MemorySamples:
         layout: TensorLayout,
         chunk_size: int | None = None,
         workers: Workers | None = None,
-        budget: Budget | None = None,
+        memory: MemoryPlan | None = None,
     ) -> None:
         self._engine = engine
         self._rows = rows
         self._layout = layout
         self._chunk_size = chunk_size
         self._workers = workers or Workers()
-        self._budget = budget or Budget()
-        self._budget.enter(self)
+        self._memory = memory or MemoryPlan()
+        self._memory.enter(self)
         self._rank = 0
-        self._states: list[Any] = []
+        self._states: list[State] = []
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -60,7 +61,7 @@ class MemorySamples:
     @property
     def stateless(self) -> bool:
         """Whether the engine keeps nothing between steps."""
-        return not getattr(self._engine, "keep", False)
+        return not self._engine.keep
 
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
@@ -68,13 +69,10 @@ class MemorySamples:
             self._prepare(cores[0].shape[1])
         if self._states:
             # In the memory they have: fresh pages cost about as much as the products.
-            self._states = self._workers.map(
-                lambda state: self._engine.restart(state, cores), self._states
-            )
+            self._states = self._workers.map(lambda state: state.restart(cores), self._states)
             return
-        layout = self._layout
         self._states = self._workers.map(
-            lambda rows: self._engine.start(rows, cores, layout), self._chunks
+            lambda rows: self._engine.start(rows, cores, self._layout), self._chunks
         )
 
     def _prepare(self, rank: int) -> None:
@@ -82,41 +80,55 @@ class MemorySamples:
         self._rank, self._states = rank, []
         size = self._chunk_size or auto_chunk_size(len(self), self._layout, rank)
         self._chunks = [self._rows.take(part) for part in slices(len(self), size)]
-        self._engine = self._budget.fit(self._engine, self._layout, rank, size, self._workers)
+        if self._memory.limit is not None:
+            self._engine = self._engine.keeping(self._place(rank, size) == "state")
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
-        """Return the sums for one core step."""
-        return self._workers.sum(
-            lambda state: self._engine.normal_equations(state, core, weights), self._states
+    def _place(self, rank: int, size: int) -> str:
+        """Return whether there is room for products beside the rows of all samples."""
+        layout, n_rows = self._layout, self._memory.n_rows
+        at_a_time = size * self._workers.n_jobs
+        return self._memory.place(
+            bytes_by_place(self._engine, layout, rank, n_rows, at_a_time),
+            f" for {n_rows} rows, rank {rank} and {len(layout.maps)} feature maps",
+            "rank, chunk_size, n_jobs or the number of feature maps",
+            taken=self._memory.reserved,
         )
+
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
+        """Return the sums for one core step."""
+        return self._sum(lambda state: state.normal_equations(core, map_weights))
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""
         for state in self._states:  # engines only take note: not worth waking a thread
-            self._engine.commit(state, core, value)
+            state.commit(core, value)
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums for the step of the feature weights."""
-        return self._workers.sum(self._engine.mixing_equations, self._states)
+        return self._sum(lambda state: state.mixing_equations())
+
+    def _sum(self, sums_of: Callable[[State], Sums]) -> NormalEquations:
+        total = self._workers.sum(sums_of, self._states)
+        assert total is not None  # there is a chunk at least
+        return total.on_host()
 
 
 def predict(
     engine: Engine,
     X: NDArray[Any],
     cores: Cores,
-    weights: NDArray[np.float64],
+    map_weights: NDArray[np.float64],
     layout: TensorLayout,
-    chunk_size: int | None,
+    parts: Iterable[slice],
     workers: Workers,
 ) -> NDArray[np.float64]:
-    """Return the response of every row of `X`, chunk by chunk."""
+    """Return the response of every row of `X`, part by part."""
     response = np.empty(len(X))
-    size = chunk_size or auto_chunk_size(len(X), layout, cores[0].shape[1])
 
     def fill(part: slice) -> None:
-        response[part] = engine.predict(X[part], cores, weights, layout)
+        response[part] = engine.predict(X[part], cores, map_weights, layout)
 
-    workers.map(fill, slices(len(X), size))
+    workers.map(fill, parts)
     return response
 
 

@@ -1,16 +1,20 @@
-"""How rows are cut into chunks, and whether the state of a fit fits in memory."""
+"""How rows are cut into chunks, and where they find room: one planner for all samples.
+
+Samples give the bytes that each place takes, the fastest place first, counted by the
+engine; the planner knows the limit and returns the first place that has room.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
-from typing import Any
+import threading
+from collections.abc import Callable, Mapping, Sized
+from typing import Any, Protocol
 from weakref import WeakSet
 
 from polyadic.engines import Engine
 from polyadic.features import TensorLayout
-from polyadic.samples.workers import Workers
 
 # Less work is not worth handing to another thread.
 _LEAST_SECONDS = 750e-6
@@ -58,8 +62,32 @@ def parse_bytes(limit: float | str) -> float:
     return float(number) * scale
 
 
-class Budget:
-    """Memory that the states of all samples of a fit may take together.
+def bytes_by_place(
+    engine: Engine, layout: TensorLayout, rank: int, n_rows: int, at_a_time: int
+) -> dict[str, float]:
+    """Return what rows take in memory, with and without kept products, fastest place first."""
+
+    def needed(engine: Engine) -> float:
+        state = engine.state_bytes(n_rows, layout, rank)
+        return state + engine.scratch_bytes(min(n_rows, at_a_time), layout, rank)
+
+    kept = {"state": needed(engine)} if engine.keep else {}
+    return {**kept, "rows": needed(engine.keeping(False))}
+
+
+class Waiting(Protocol):
+    """Samples that wait for a place."""
+
+    layout: TensorLayout
+    place: str
+
+    @property
+    def n_rows(self) -> int:
+        """Rows to expect."""
+
+
+class MemoryPlan:
+    """Memory that all samples of a fit share: each gets the first place that has room.
 
     Parameters
     ----------
@@ -69,40 +97,73 @@ class Budget:
 
     def __init__(self, limit: float | str | None = None) -> None:
         self.limit = None if limit is None else parse_bytes(limit)
-        self._reserved = 0.0
-        self._samples: WeakSet[Any] = WeakSet()
+        self.lock = threading.RLock()
+        self.reserved = 0.0
+        self.is_used = False
+        self._entered: WeakSet[Any] = WeakSet()
+        self._waiting: WeakSet[Any] = WeakSet()
 
-    def reserve(self, taken: float) -> None:
+    def reserve(self, n_bytes: float) -> None:
         """Set bytes of the limit aside for what is not state."""
-        self._reserved = taken
+        self.reserved = n_bytes
 
-    def enter(self, samples: Any) -> None:
+    def enter(self, samples: Sized) -> None:
         """Count the rows of these samples for as long as they live."""
-        self._samples.add(samples)
+        self._entered.add(samples)
 
-    def fit(
-        self, engine: Engine, layout: TensorLayout, rank: int, chunk_size: int, workers: Workers
-    ) -> Engine:
-        """Return the engine, made to keep no state where the state would not fit."""
-        if self.limit is None:
-            return engine
-        from polyadic.engines.compiled.engine import CompiledEngine
+    @property
+    def n_rows(self) -> int:
+        """Rows of all samples that entered."""
+        return sum(len(samples) for samples in self._entered)
 
-        assert isinstance(engine, CompiledEngine)
-        limit = self.limit - self._reserved
-        n_rows = sum(len(samples) for samples in self._samples)
-        kept = engine.state_bytes(n_rows, layout, rank)
-        if kept <= limit:
-            return engine
-        scratch = min(n_rows, chunk_size * workers.n_jobs)
-        free = replace(engine, keep=False)
-        needed = free.state_bytes(n_rows, layout, rank) + engine.state_bytes(scratch, layout, rank)
-        if needed > limit:
-            raise MemoryError(
-                f"`memory_limit` must be at least {(needed + self._reserved) / 1e6:.3g} MB for "
-                f"{n_rows} rows, rank {rank} and {len(layout.maps)} feature maps "
-                f"({kept / 1e6:.3g} MB to keep the state, which is faster), got "
-                f"{self.limit / 1e6:.3g} MB. Raise it, or lower "
-                "rank, chunk_size, n_jobs or the number of feature maps."
-            )
-        return free
+    def place(
+        self,
+        needed: Mapping[str, float],
+        purpose: str,
+        remedy: str,
+        *,
+        taken: float = 0.0,
+        free: float | None = None,
+    ) -> str:
+        """Return the first place that has room.
+
+        Parameters
+        ----------
+        needed : mapping of str to float
+            Bytes of each place, the fastest place first.
+        purpose, remedy : str
+            What the memory is for, and what to lower, for the error where no place has room.
+        taken : float
+            Bytes of the limit that are taken already.
+        free : float, optional
+            Bytes that are free, where another limit than this one counts.
+        """
+        limit = math.inf if self.limit is None else self.limit
+        room = limit - taken if free is None else free
+        for place, n_bytes in needed.items():
+            if n_bytes <= room:
+                return place
+        least, fastest = min(needed.values()), next(iter(needed.values()))
+        faster = f" ({_mega(fastest + taken)} to keep the state, which is faster)"
+        what, got = ("The free memory", room) if free is not None else ("`memory_limit`", limit)
+        raise MemoryError(
+            f"{what} must be at least {_mega(least + taken)}{purpose}"
+            f"{faster if fastest > least else ''}, got {_mega(got)}. Raise it, or lower {remedy}."
+        )
+
+    def wait(self, samples: Waiting) -> None:
+        """Count these samples until they have a place."""
+        self._waiting.add(samples)
+
+    def place_alike(self, samples: Waiting, place_of: Callable[[int], str]) -> None:
+        """Decide where the rows of all waiting samples with this layout are kept."""
+        alike = [each for each in self._waiting if each.layout is samples.layout]
+        place = place_of(sum(each.n_rows for each in alike))
+        for each in alike:
+            each.place = place
+            self._waiting.discard(each)
+        self.is_used = True
+
+
+def _mega(n_bytes: float) -> str:
+    return f"{max(n_bytes, 0) / 1e6:.3g} MB"

@@ -1,15 +1,16 @@
-"""Threads that chunks are spread over, and the number of threads BLAS may take itself."""
+"""Threads that chunks are spread over, sums in a fixed order, and the threads BLAS may take."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Protocol, Self, TypeVar
+from operator import length_hint
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -101,33 +102,18 @@ class Workers:
         self._run(work, len(items))
         return answers
 
-    def sum(self, function: Callable[[S], A], items: Sequence[S]) -> A:
-        """Add the answers for all items, always in the order of the items.
+    def sum(self, function: Callable[[S], A | None], items: Iterable[S]) -> A | None:
+        """Add what `function` makes of the items, in their order, whoever makes it.
 
-        An answer waits only for those before it, so few are alive at a time.  They are
-        added in the memory of the first, so `function` returns one of its own.
+        Few items and answers are alive at a time: an item is taken when a thread is free, and
+        no thread runs far ahead of the sum.  An answer of None is left out.
         """
-        if len(items) == 1:
-            return function(items[0])
-        lock, waiting = threading.Lock(), dict[int, A]()
-        total: list[A] = []
-        added = 0
-
-        def work(index: int) -> None:
-            nonlocal added
-            answer = function(items[index])
-            with lock:
-                waiting[index] = answer
-                while added in waiting:
-                    answer = waiting.pop(added)
-                    if total:
-                        total[0] += answer
-                    else:
-                        total.append(answer)
-                    added += 1
-
-        self._run(work, len(items))
-        return total[0]
+        n_threads = min(self.n_jobs, length_hint(items, self.n_jobs))
+        if self._pool is None or n_threads <= 1:
+            return add_up(map(function, items))
+        adding = _OrderedSum(function, iter(items), 2 * n_threads)
+        self.map(adding.drain, range(n_threads))
+        return adding.total
 
     def _run(self, work: Callable[[int], None], count: int) -> None:
         """Call `work` with 0 … count − 1, in the caller's thread and those of the pool."""
@@ -153,3 +139,86 @@ class Workers:
             todo.clear()
             for future in futures:
                 future.result()
+
+
+def add_up(answers: Iterable[A | None]) -> A | None:
+    """Add answers in their order, in memory of the sum's own; None is left out."""
+    total = _Total[A]()
+    for answer in answers:
+        total.add(answer)
+    return total.value
+
+
+class _Total(Generic[A]):
+    """A sum so far; it changes no summand, since others may hold those too."""
+
+    def __init__(self) -> None:
+        self.value: A | None = None
+        self._is_own = False
+
+    def add(self, answer: A | None) -> None:
+        if answer is None:
+            return
+        if self.value is None:
+            self.value = answer
+        elif self._is_own:
+            self.value += answer  # in place: fresh memory would cost as much as the sum
+        else:
+            self.value, self._is_own = self.value + answer, True
+
+
+class _OrderedSum(Generic[A]):
+    """The shared state of the threads of one sum."""
+
+    def __init__(
+        self, function: Callable[[Any], A | None], items: Iterator[Any], most: int
+    ) -> None:
+        self._function, self._items, self._most = function, enumerate(items), most
+        self._changed = threading.Condition()
+        self._taking = threading.Lock()  # the items are an iterator of one caller at a time
+        self._waiting: dict[int, A | None] = {}
+        self._added, self._ended = 0, False
+        self._total = _Total[A]()
+
+    @property
+    def total(self) -> A | None:
+        """The sum of what has been added."""
+        return self._total.value
+
+    def drain(self, _: int) -> None:
+        """Work until there is no item left."""
+        try:
+            while (taken := self._take()) is not None:
+                index, item = taken
+                answer = self._function(item)
+                del item, taken
+                self._add(index, answer)
+        except BaseException:
+            self._end()  # the other threads have no more to do
+            raise
+
+    def _take(self) -> tuple[int, Any] | None:
+        with self._taking:
+            if self._ended:
+                return None
+            entry = next(self._items, None)
+        if entry is None:
+            self._end()
+            return None
+        with self._changed:
+            while entry[0] >= self._added + self._most and not self._ended:
+                self._changed.wait()
+        return entry
+
+    def _add(self, index: int, answer: A | None) -> None:
+        with self._changed:
+            self._waiting[index] = answer
+            while self._added in self._waiting:
+                self._total.add(self._waiting.pop(self._added))
+                self._added += 1
+            self._changed.notify_all()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()

@@ -46,7 +46,7 @@ class Candidate:
     @property
     def layout(self) -> TensorLayout:
         """Return the layout of the candidate's tensor."""
-        return TensorLayout((self.feature_map,), self.n_basis, quantized=True)
+        return TensorLayout.of((self.feature_map,), self.n_basis, quantized=True)
 
 
 @dataclass(frozen=True)

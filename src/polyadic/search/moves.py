@@ -50,7 +50,7 @@ def sharpened(trial: Trial) -> Trial:
         feature_map=DampedFourierFeatures(period, slower),
         n_basis=tuple(2 * size if size > 1 else 1 for size in candidate.n_basis),
     )
-    bits = candidate.layout.input_bits
+    bits = candidate.layout.core_places
 
     def same_function(cores: Cores) -> Cores:
         new = np.zeros_like(cores[0])
@@ -59,7 +59,7 @@ def sharpened(trial: Trial) -> Trial:
             (column, bit): core * np.array([[1.0], [(decay / slower) ** (2**bit)]])
             for (column, bit), core in zip(bits, cores, strict=True)
         }
-        return [kept.get(place, new) for place in finer.layout.input_bits]
+        return [kept.get(place, new) for place in finer.layout.core_places]
 
     return _moved(trial, finer, same_function)
 

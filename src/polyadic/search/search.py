@@ -91,6 +91,7 @@ class Search:
         self._check, self._on_trial, self._deadline = check, on_trial, deadline
         self._rng = np.random.RandomState(seed)
         self._divide_rows(*data.split(fraction, seed))
+        data.store.reserve_memory(compute)
         self._trend = linear_trend(self._train) if True in space.trends else None
         self._views: dict[tuple[float, bool], View] = {}
         self._spent = 0.0

@@ -71,7 +71,7 @@ def linear_sums(rows: Rows, first_row: int, view: View) -> LinearSums:
 
 def linear_layout(n_inputs: int) -> TensorLayout:
     """Return the layout of a linear function."""
-    return TensorLayout((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
+    return TensorLayout.of((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
 
 
 def linear_model(coefficients: NDArray[Any]) -> Model:

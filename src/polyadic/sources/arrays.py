@@ -124,6 +124,9 @@ class ArrayStore:
         """Return the rows of a part, where they are."""
         return self if part is None else self.restrict(part)
 
+    def reserve_memory(self, compute: Compute) -> None:
+        """Leave the limit to what is fitted: rows that users hold do not count."""
+
     def close(self) -> None:
         """Hold nothing outside this process."""
 

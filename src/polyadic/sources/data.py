@@ -51,6 +51,9 @@ class Store(Protocol):
     def gather(self, part: Part | None) -> MemoryStore:
         """Return the rows of a part in memory: the device's, for rows that are on one."""
 
+    def reserve_memory(self, compute: Compute) -> None:
+        """Set aside what of the memory limit is taken by other things than a fit's state."""
+
     def close(self) -> None:
         """Let go of what is held outside this process."""
 
@@ -200,6 +203,10 @@ class PartStore:
     def gather(self, part: Part | None) -> MemoryStore:
         """Return the rows in memory."""
         return self._whole.gather(part or self._part)
+
+    def reserve_memory(self, compute: Compute) -> None:
+        """Set aside what the whole does."""
+        self._whole.reserve_memory(compute)
 
     def close(self) -> None:
         """Leave that to the whole."""

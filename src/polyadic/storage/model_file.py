@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from polyadic.compute import on_device
-from polyadic.device import check_device
+from polyadic.compute import ComputeSpec, check_device
 from polyadic.estimators import (
     FeatureLearningRegressor,
     KernelMachineRegressor,
@@ -121,7 +120,7 @@ def load_with_notes(
 
 def _require_device(model: Any, path: str | os.PathLike[str]) -> None:
     """Let a model that was fitted elsewhere predict on the CPU where its device is not there."""
-    if not isinstance(model.device, str) or not on_device(model.device):
+    if not isinstance(model.device, str) or not ComputeSpec(device=model.device).uses_torch:
         return
     try:
         check_device(model.device)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic import features
-from polyadic.features import FeatureMap
+from polyadic.features import FeatureMap, TensorLayout
 
 # Fields of version 1 that have another name now.
 _RENAMED_FIELDS = {"Model": {"weights": "map_weights"}}
@@ -101,8 +101,11 @@ class Encoder:
             encoded = {key: self.encode(item, name) for key, item in parameters.items()}
             return {"$map": kind, "parameters": encoded}
         if dataclasses.is_dataclass(value) and _records().get(kind) is type(value):
-            names = [field.name for field in dataclasses.fields(value)]
-            encoded = {key: self.encode(getattr(value, key), name) for key in names}
+            if isinstance(value, TensorLayout):
+                fields = value.to_fields()
+            else:
+                fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            encoded = {key: self.encode(item, name) for key, item in fields.items()}
             return {"$record": kind, "fields": encoded}
         if isinstance(value, np.random.RandomState):
             return {"$random": self.encode(list(value.get_state(legacy=True)), name)}
@@ -166,6 +169,8 @@ class Decoder:
     def _record(self, value: dict[str, Any]) -> Any:
         renamed = _RENAMED_FIELDS.get(value["$record"], {})
         fields = {renamed.get(key, key): self.decode(item) for key, item in value["fields"].items()}
+        if value["$record"] == "TensorLayout":
+            return TensorLayout.from_fields(fields)
         return self._records[value["$record"]](**fields)
 
     def _map(self, value: dict[str, Any]) -> FeatureMap:

@@ -12,7 +12,7 @@ zero or cancels is made anew, as a plain product.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -37,53 +37,76 @@ _AHEAD = 4
 _u = np.uintp
 
 
+class Step(NamedTuple):
+    """One core step: the maps that take part, their λ, and how to compute."""
+
+    maps: Any
+    map_weights: Any
+    core: int
+    tolerance: Any
+    hermitian: bool
+
+
 @jit
-def core_sums(
-    gram: Any, moment: Any, M: Any, Z: Any, maps: Any, lacks: Any, weights: Any, x: Any, y: Any,
-    root: Any, where: Any, W: Any, polar: Any, core: int, tolerance: Any, hermitian: bool,
-) -> Any:  # fmt: skip
+def core_sums(gram: Any, moment: Any, M: Any, Z: Any, left_out: Any, data: Any, step: Any) -> Any:
     """Write Gram matrix and moment of one core step over one chunk; return yᵀy.
 
-    Map p has a product that lacks core `lacks[p]`, −1 where there is none; afterwards all
-    of `maps` lack `core`.  `hermitian` says that only AᴴA is wanted of the Gram matrix.
+    Core `left_out[p]` is left out of the product of map p, −1 where there is no product;
+    afterwards it is `step.core` for all of `step.maps`.  `step.hermitian` says that only AᴴA
+    is wanted of the Gram matrix.
     """
-    n_samples, rank = x.shape[1], W.shape[2]
+    n_samples, rank, n_maps = data.x.shape[1], data.W.shape[2], len(step.maps)
     # One map: |e| is the same for all samples, and with it the second half follows.
-    short = hermitian and len(maps) == 1
-    E = np.empty(len(maps) * 4 * BLOCK, Z.dtype)
+    short = step.hermitian and n_maps == 1
+    E = np.empty(n_maps * 4 * BLOCK, Z.dtype)
     A = np.empty(4 * BLOCK, Z.dtype)
     total = np.zeros((len(M), len(M)))
-    doubtful = np.empty(len(maps), np.bool_)
+    doubtful = np.empty(n_maps, np.bool_)
     for start in range(0, n_samples, M.shape[1]):
         count = min(M.shape[1], n_samples - start)
         for first in range(start, start + count, BLOCK):
-            now, sound = lacks[maps], False
-            doubtful[:] = False
-            while not sound:
-                for j, p in enumerate(maps):
-                    if now[j] < 0:
-                        at = (p * n_samples + first) * rank * 2
-                        block_product(Z, at, x, first, where, W, polar[p], core)
-                        now[j] = core
-                fill_factors(E, now, maps, x, first, where, polar, core)
-                sound = assemble(
-                    M, first - start, A, E, Z, now, doubtful, maps, weights, first, n_samples,
-                    root, where, W, polar, core, tolerance,
-                )  # fmt: skip
-                for j in range(len(maps)):
-                    now[j] = -1 if doubtful[j] else core
+            now = left_out[step.maps]  # a copy: every block begins where the last step ended
+            assemble_safely(M, first - start, A, E, Z, now, doubtful, first, data, step)
         for i in range(count):
-            M[4 * rank, i] = y[start + i]
+            M[4 * rank, i] = data.y[start + i]
         add_products(M, 0, count, total, 2 * rank if short else 4 * rank)
-    for p in maps:
-        lacks[p] = core
+    for p in step.maps:
+        left_out[p] = step.core
     if short:
-        square = modulus_of(polar[maps[0], 1], where[core, 1] + 1)
-        for i in range(2 * rank):
-            for j in range(i + 1):
-                total[2 * rank + i, 2 * rank + j] = square * total[i, j]
+        bit = data.input_bit[step.core, 1]
+        add_second_half(total, modulus_of(data.polar[step.maps[0], 1], bit + 1))
     split_sums(total, gram, moment)
     return total[4 * rank, 4 * rank]
+
+
+@inline
+def add_second_half(total: Any, square: float) -> None:
+    """Write the products of e·z with e·z: |e|² times those of z with z."""
+    half = len(total) // 2
+    for i in range(half):
+        for j in range(i + 1):
+            total[half + i, half + j] = square * total[i, j]
+
+
+@inline
+def assemble_safely(
+    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, first: int, data: Any,
+    step: Any,
+) -> None:  # fmt: skip
+    """Write one block of M; products whose division was not safe are formed anew, as such."""
+    rank, sound = data.W.shape[2], False
+    doubtful[:] = False
+    # Two rounds at most: a product that is formed anew is not divided.
+    while not sound:
+        for j, p in enumerate(step.maps):
+            if now[j] < 0:
+                z = (p * data.x.shape[1] + first) * rank * 2
+                block_product(Z, z, first, data, p, step.core)
+                now[j] = step.core
+        fill_factors(E, now, first, data, step)
+        sound = assemble(M, at, A, E, Z, now, doubtful, first, data, step)
+        for j in range(len(step.maps)):
+            now[j] = -1 if doubtful[j] else step.core
 
 
 @inline
@@ -106,54 +129,53 @@ def split_sums(total: Any, gram: Any, moment: Any) -> None:
 
 
 @inline
-def fill_factors(
-    E: Any, now: Any, maps: Any, x: Any, first: int, where: Any, polar: Any, core: int
-) -> None:
+def fill_factors(E: Any, now: Any, first: int, data: Any, step: Any) -> None:
     """Write e of the cores that enter and leave the products of one block."""
-    for j, p in enumerate(maps):
+    after = data.input_bit[step.core]
+    for j, p in enumerate(step.maps):
         previous, current = 4 * j * BLOCK, (4 * j + 2) * BLOCK
         before = now[j]
-        if before != core:
-            fill(x, first, where[before], polar[p], E, previous)
-        if before != core and is_next_bit(where[before], where[core]):
+        if before != step.core:
+            fill(data.x, first, data.input_bit[before], data.polar[p], E, previous)
+        # Sine and cosine cost as much as the rest of a step: squares spare half of them.
+        if before != step.core and is_next_bit(data.input_bit[before], after):
             square(E, previous, current)
         else:
-            fill(x, first, where[core], polar[p], E, current)
+            fill(data.x, first, after, data.polar[p], E, current)
 
 
 @inline
 def assemble(
-    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, maps: Any, weights: Any,
-    first: int, n_samples: int, root: Any, where: Any, W: Any, polar: Any, core: int,
-    tolerance: Any,
+    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, first: int, data: Any,
+    step: Any,
 ) -> bool:  # fmt: skip
     """Write one block of M, from column `at` on; return whether every division was safe.
 
     Maps for which one was not are noted in `doubtful`.
     """
-    rank, sound = W.shape[2], True
-    zero = W[0, 0, 0, 0] * 0
+    n_samples, rank, W, maps = data.x.shape[1], data.W.shape[2], data.W, step.maps
+    sound, zero = True, W[0, 0, 0, 0] * 0
     for r in range(rank):
         A[:] = zero
         for j, p in enumerate(maps):
             z = ((p * n_samples + first) * rank + r * BLOCK) * 2
             later, k = divmod(j + _AHEAD, len(maps))
             fetch(Z, ((maps[k] * n_samples + first) * rank + (r + later) * BLOCK) * 2)
-            if now[j] != core:
-                into, out = W[now[j], :, r], W[core, :, r]
-                reach = modulus_of(polar[p, 1], where[core, 1] + 1)
-                least = least_square(out, reach, tolerance)
-                if not exchange(A, weights[p], Z, z, E, j, into, out, least):
+            if now[j] != step.core:
+                into, out = W[now[j], :, r], W[step.core, :, r]
+                reach = modulus_of(data.polar[p, 1], data.input_bit[step.core, 1] + 1)
+                least = division_threshold(out, reach, step.tolerance)
+                if not exchange(A, step.map_weights[p], Z, z, E, j, into, out, least):
                     doubtful[j], sound = True, False
             else:
-                accumulate(A, Z, z, E, j, weights[p])
+                accumulate(A, Z, z, E, j, step.map_weights[p])
         for k in range(4):
-            store(M[k * rank + r], at, A, k, root, first)
+            store(M[k * rank + r], at, A, k, data.sqrt_weight, first)
     return sound
 
 
 @inline
-def store(row: Any, at: int, A: Any, part: int, root: Any, first: int) -> None:
+def store(row: Any, at: int, A: Any, part: int, sqrt_weight: Any, first: int) -> None:
     """Write one part of A, weighted, to one block of a row of M.
 
     What has no weight, such as the end of the last block, is zero even if A is not finite.
@@ -162,8 +184,8 @@ def store(row: Any, at: int, A: Any, part: int, root: Any, first: int) -> None:
     zero = row.dtype.type(0)
     for k in range(BLOCK):
         i = _u(k)
-        weighted = A[a0 + i] * root[w0 + i]
-        row[m0 + i] = weighted if root[w0 + i] > zero else zero
+        weighted = A[a0 + i] * sqrt_weight[w0 + i]
+        row[m0 + i] = weighted if sqrt_weight[w0 + i] > zero else zero
 
 
 @inline
@@ -181,7 +203,7 @@ def accumulate(A: Any, Z: Any, z: int, E: Any, j: int, weight: Any) -> None:
 
 
 @inline
-def least_square(w: Any, reach: float, tolerance: Any) -> Any:
+def division_threshold(w: Any, reach: float, tolerance: Any) -> Any:
     """Return the |f|² below which a factor is too small to divide by.
 
     Rounding of f = w₀ + e·w₁ is relative to |w₀| + |e|·|w₁|; `reach` is |e|².
@@ -206,16 +228,19 @@ def exchange(
     for k in range(BLOCK):
         i = _u(k)
         er, ei = E[e0 + i], E[e0 + _u(BLOCK) + i]
+        # g, the factor that enters, and f, the one that leaves
         gr = a0r + er * a1r - ei * a1i
         gi = a0i + er * a1i + ei * a1r
         er, ei = E[e0 + _u(2 * BLOCK) + i], E[e0 + _u(3 * BLOCK) + i]
         fr = b0r + er * b1r - ei * b1i
         fi = b0i + er * b1i + ei * b1r
         square = fr * fr + fi * fi
+        # Counted, not branched upon, so that the loop stays one of vectors; NaN is unsafe too.
         unsafe += one - one if square > least else one
         inverse = one / square
         qr = (gr * fr + gi * fi) * inverse
         qi = (gi * fr - gr * fi) * inverse
+        # What is divided by nothing may be infinite here: the block is then written again.
         zr, zi = Z[z0 + i], Z[z0 + _u(BLOCK) + i]
         zr, zi = zr * qr - zi * qi, zr * qi + zi * qr
         Z[z0 + i] = zr

@@ -12,7 +12,6 @@ state may not be kept, Z is made anew in every step by the same product.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -24,20 +23,9 @@ from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
 
-_threads = threading.local()
-
-
-def scratch(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return memory of this thread; fresh pages in every step would cost as much as the work."""
-    size = shape[0] * shape[1]
-    if getattr(_threads, "memory", np.empty(0)).nbytes < size * dtype.itemsize:
-        _threads.memory = np.empty(size * dtype.itemsize, dtype=np.uint8)
-    memory: NDArray[Any] = _threads.memory
-    return memory[: size * dtype.itemsize].view(dtype).reshape(shape)
-
 
 class Chunk(ABC):
-    """State of one chunk: which core the product of each map lacks, and the bookkeeping.
+    """State of one chunk: which core is left out of each map's product, and the bookkeeping.
 
     Parameters
     ----------
@@ -58,9 +46,9 @@ class Chunk(ABC):
     ) -> None:
         self.rows, self.layout = rows, layout
         self.dtype, self.keep = np.dtype(dtype), keep
-        self.weight = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
-        # Which core the product of each map lacks; −1 where there is no valid product.
-        self.lacks = np.full(len(layout.maps), -1)
+        self.total_weight = float(len(rows)) if rows.weight is None else float(rows.weight.sum())
+        # For each map, the core left out of its stored product Z; −1 if Z is invalid.
+        self.left_out = np.full(len(layout.maps), -1)
         self.responses: NDArray[Any] | None = None
         self.set_cores(cores)
 
@@ -74,61 +62,66 @@ class Chunk(ABC):
 
     @abstractmethod
     def respond(self) -> NDArray[Any]:
-        """Return the P × n real responses of every map; the products then lack core 0."""
+        """Return the P × n real responses of every map; core 0 is left out of the products."""
 
     @abstractmethod
     def core_sums(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+        self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return Gram matrix, moment and yᵀy of one core.
 
-        The products of `maps` are brought to lack this core, by exchange where `lacks` says
-        that they lack another one; `lacks` is brought up to date.
+        The products of `maps` are brought to leave this core out, by exchange where `left_out`
+        names another one, which is brought up to date.
         """
 
     @abstractmethod
-    def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
+    def predict(self, map_weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
 
     @abstractmethod
     def release(self) -> None:
         """Let go of the products."""
 
-    def restart(self, cores: Cores) -> None:
+    def restart(self, cores: Cores) -> Chunk:
         """Go on with other cores, in the same memory."""
         self.set_cores(cores)
         self.responses = None
-        if self.keep:
-            self.start()
+        return self.start()
 
-    def start(self) -> None:
-        """Make products and responses for the cores as they are."""
+    def start(self) -> Chunk:
+        """Make what is kept for the cores as they are; without, every step makes what it needs."""
+        if self.keep:
+            self._respond()
+        return self
+
+    def _respond(self) -> NDArray[Any]:
+        """Make responses, and the products that come with them."""
         self.responses = self.respond()
-        self.lacks[:] = 0
+        self.left_out[:] = 0
         if not self.keep:
             self.forget()
+        return self.responses
 
     def forget(self) -> None:
         """Let go of the products and remember that there are none."""
         self.release()
-        self.lacks[:] = -1
+        self.left_out[:] = -1
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
-        """Replace one core; only products that lack it stay valid."""
+        """Replace one core; only products it is left out of stay valid."""
         self.set_core(core, value)
-        self.lacks[self.lacks != core] = -1
+        self.left_out[self.left_out != core] = -1
         self.responses = None
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
-        """Return the sums of one core step."""
-        sums = self.core_sums(core, weights.astype(self.dtype, copy=False), np.flatnonzero(weights))
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
+        """Return the sums of B = [Re A, Im A], or of B = A where everything is real."""
+        maps = np.flatnonzero(map_weights)
+        sums = self.core_sums(core, map_weights.astype(self.dtype, copy=False), maps)
         if not self.keep:
             self.forget()
-        return NormalEquations(*sums, self.weight)
+        return NormalEquations(*sums, self.total_weight)
 
     def mixing_equations(self) -> NormalEquations:
-        """Return the sums of the responses."""
-        if self.responses is None:
-            self.start()
-        assert self.responses is not None
-        return NormalEquations.of(self.responses.T, self.rows.y, self.rows.weight)
+        """Return the sums of F, the real responses of every map."""
+        responses = self._respond() if self.responses is None else self.responses
+        return NormalEquations.of(responses.T, self.rows.y, self.rows.weight)

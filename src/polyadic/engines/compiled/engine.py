@@ -1,14 +1,14 @@
 """The compiled engine: near the hardware's limit on one core, a chunk at a time.
 
 Two kinds of chunk do the work: `PolarChunk` for quantized Fourier features, whose factors
-are all [1, e], and `GeneralChunk` for whatever else there is.  `_chunk.py` tells what
-state is kept; `_kernels.py`, `_assembly.py` and `_gram.py` are the inner loops.
+are all [1, e], and `GeneralChunk` for whatever else there is.  `chunk.py` tells what
+state is kept; `kernels.py`, `assembly.py` and `gram.py` are the inner loops.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from polyadic.engines.compiled.general import GeneralChunk
 from polyadic.engines.compiled.polar import PolarChunk
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
-from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
 
 
@@ -42,51 +41,42 @@ class CompiledEngine:
     keep: bool = True
     hermitian: bool = False
 
+    takes_tensors: ClassVar[bool] = False
+
+    def keeping(self, keep: bool) -> CompiledEngine:
+        """Return this engine with or without products that stay in memory."""
+        return replace(self, keep=keep)
+
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         """Return the state of a chunk for these cores."""
-        chunk = self._chunk(rows, cores, layout)
-        if self.keep:  # else every step makes what it needs
-            chunk.start()
-        return chunk
-
-    def restart(self, state: Chunk, cores: Cores) -> Chunk:
-        """Return the state for other cores of the same sizes, in the same memory."""
-        state.restart(cores)
-        return state
-
-    def normal_equations(
-        self, state: Chunk, core: int, weights: NDArray[np.float64]
-    ) -> NormalEquations:
-        """Return the sums of B = [Re A, Im A], or of B = A where everything is real."""
-        return state.normal_equations(core, weights)
-
-    def commit(self, state: Chunk, core: int, value: NDArray[Any]) -> None:
-        """Replace one core in the state."""
-        state.commit(core, value)
-
-    def mixing_equations(self, state: Chunk) -> NormalEquations:
-        """Return the sums of F, the real responses of every map."""
-        return state.mixing_equations()
+        return self._chunk(rows, cores, layout).start()
 
     def predict(
         self,
         X: NDArray[Any],
         cores: Cores,
-        weights: NDArray[np.float64],
+        map_weights: NDArray[np.float64],
         layout: TensorLayout,
     ) -> NDArray[Any]:
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row."""
-        return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(weights)
+        return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(map_weights)
 
     def _chunk(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         if PolarChunk.suits(layout):
             return PolarChunk(rows, cores, layout, self.dtype, self.keep, self.hermitian)
         return GeneralChunk(rows, cores, layout, self.dtype, self.keep)
 
-    def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> int:
-        """Return the memory that the state of `n_rows` rows takes."""
-        n_maps, numbers = len(layout.maps), 2 if layout.is_complex else 1
-        responses = n_maps
-        inputs = 2 * (len(layout.n_basis) + 1)  # in double precision
-        kept = numbers * rank * n_maps if self.keep else 0
-        return n_rows * (kept + responses + inputs) * np.dtype(self.dtype).itemsize
+    def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:
+        """Return the memory that the state of `n_rows` rows takes between steps."""
+        responses = len(layout.maps)
+        inputs = 2 * (len(layout.inputs) + 1)  # in double precision
+        rest = n_rows * (responses + inputs) * np.dtype(self.dtype).itemsize
+        return rest + (self._products_bytes(n_rows, layout, rank) if self.keep else 0)
+
+    def scratch_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:
+        """Return the memory of the products that a step makes where none are kept."""
+        return 0 if self.keep else self._products_bytes(n_rows, layout, rank)
+
+    def _products_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> int:
+        numbers = (2 if layout.is_complex else 1) * rank * len(layout.maps)
+        return n_rows * numbers * np.dtype(self.dtype).itemsize

@@ -30,7 +30,7 @@ class GeneralChunk(Chunk):
         field = np.complex64 if layout.is_complex else np.float32
         self.field = np.result_type(dtype, field)
         super().__init__(rows, cores, layout, dtype, keep)
-        self.root = None if rows.weight is None else np.sqrt(rows.weight).astype(dtype)
+        self.sqrt_weight = None if rows.weight is None else np.sqrt(rows.weight).astype(dtype)
         self.Z = np.empty((0, 0, 0), dtype=self.field)
 
     def set_cores(self, cores: Cores) -> None:
@@ -42,17 +42,17 @@ class GeneralChunk(Chunk):
         self.cores[core] = value.astype(self.field)
 
     def respond(self) -> NDArray[Any]:
-        """Return the P × n real responses of every map; the products then lack core 0."""
+        """Return the P × n real responses of every map; core 0 is left out of the products."""
         maps = np.arange(len(self.layout.maps))
         self._make(maps, 0)
         each = ((self.Z[p] * self._response(p, 0)).sum(axis=0).real for p in maps.tolist())
         return np.stack(list(each))
 
     def core_sums(
-        self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]
+        self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return Gram matrix, moment and yᵀy of one core."""
-        return sums(self._weighted(self._assembled(core, weights, maps)))
+        return sums(self._weighted(self._assemble(core, map_weights, maps)))
 
     def _make(self, maps: NDArray[np.intp], without: int) -> None:
         """Make the product of all cores but one for some maps."""
@@ -64,29 +64,30 @@ class GeneralChunk(Chunk):
             for core in range(len(self.cores)):
                 if core != without:
                     self.Z[p] *= self._response(p, core)
-        self.lacks[maps] = without
+        self.left_out[maps] = without
 
-    def _assembled(self, core: int, weights: NDArray[Any], maps: NDArray[np.intp]) -> NDArray[Any]:
+    def _assemble(
+        self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> NDArray[Any]:
         """Return the transpose of A of one core, size·R × n."""
-        self._make(maps[self.lacks[maps] < 0], core)
+        self._make(maps[self.left_out[maps] < 0], core)
         n, (size, rank) = len(self.rows), self.cores[core].shape
         A = np.zeros((size, rank, n), dtype=self.field)
         flags = np.zeros(n, dtype=bool)
         for p in maps.tolist():
             psi = self._factor(p, core)
-            if self.lacks[p] != core:
-                w = self.cores[core]
-                reach = np.linalg.norm(psi, axis=0), np.linalg.norm(w, axis=0)
-                reach[1][:] *= _UNSAFE[self.dtype]
-                into = self._response(p, int(self.lacks[p]))
-                _exchange(self.Z[p], into, w.T @ psi, *reach, flags)
-            _accumulate(A, self.Z[p], psi, weights[p])
-        self.lacks[maps] = core
+            if self.left_out[p] != core:
+                w, into = self.cores[core], self._response(p, int(self.left_out[p]))
+                features = np.linalg.norm(psi, axis=0)
+                columns = np.linalg.norm(w, axis=0) * _UNSAFE[self.dtype]
+                _exchange(self.Z[p], into, w.T @ psi, features, columns, flags)
+            _accumulate(A, self.Z[p], psi, map_weights[p])
+        self.left_out[maps] = core
         A = A.reshape(size * rank, n)
         if flags.any():
             # Samples for which a division was unsafe are made anew, as plain products.
             exact = self._take(flags)
-            A[:, flags] = exact._assembled(core, weights, maps)
+            A[:, flags] = exact._assemble(core, map_weights, maps)
             for p in maps:
                 self.Z[p][:, flags] = exact.Z[p]
         return A
@@ -95,18 +96,18 @@ class GeneralChunk(Chunk):
         """Return M, real and imaginary parts and y stacked and weighted."""
         parts = [A.real, A.imag] if np.iscomplexobj(A) else [A]
         M = np.concatenate([*parts, self.rows.y[None].astype(self.dtype)])
-        if self.root is not None:
-            M *= self.root
+        if self.sqrt_weight is not None:
+            M *= self.sqrt_weight
         return M
 
-    def predict(self, weights: NDArray[np.float64]) -> NDArray[Any]:
+    def predict(self, map_weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
         response = np.zeros(len(self.rows))
-        for p in np.flatnonzero(weights).tolist():
+        for p in np.flatnonzero(map_weights).tolist():
             product = self._response(p, 0)
             for core in range(1, len(self.cores)):
                 product *= self._response(p, core)
-            response += weights[p] * product.sum(axis=0).real
+            response += map_weights[p] * product.sum(axis=0).real
         return response
 
     def _take(self, index: NDArray[np.bool_]) -> GeneralChunk:

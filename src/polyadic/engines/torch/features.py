@@ -9,40 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyadic.features import (
-    DampedFourierFeatures,
-    FeatureMap,
-    FourierFeatures,
-    GeometricFeatures,
-    TensorLayout,
-)
+from polyadic.features import GeometricFeatures, TensorLayout
 
 
 def is_geometric(layout: TensorLayout) -> bool:
     """Whether every core meets [1, e^(2^q)], a leading term of the row set aside."""
-    return layout.quantized and all(
+    return layout.is_quantized and all(
         isinstance(feature_map, GeometricFeatures)
         and type(feature_map).quantized is GeometricFeatures.quantized
         for feature_map in layout.maps
     )
-
-
-def core_places(layout: TensorLayout) -> list[tuple[int, int]]:
-    """Return the input and the bit that each core of a quantized layout belongs to."""
-    return [
-        (dim, bit)
-        for dim, n_basis in enumerate(layout.n_basis)
-        for bit in range(n_basis.bit_length() - 1)
-    ]
-
-
-def wave(feature_map: FeatureMap) -> tuple[float, float] | None:
-    """Return frequency and decay of a Fourier map, None for any other."""
-    if type(feature_map) is FourierFeatures:
-        return 1 / feature_map.period, 1.0
-    if type(feature_map) is DampedFourierFeatures:
-        return 1 / feature_map.period, feature_map.decay
-    return None
 
 
 def exponential(turns: Tensor, dtype: torch.dtype) -> Tensor:
@@ -53,21 +29,23 @@ def exponential(turns: Tensor, dtype: torch.dtype) -> Tensor:
 
 def ratio(X: Tensor, feature_map: GeometricFeatures, dtype: torch.dtype) -> Tensor:
     """Return e(x), D × n."""
-    known = wave(feature_map)
-    if known is not None:
-        return known[1] * exponential(X.T.to(torch.float64) * known[0], dtype)
+    wave = feature_map.wave()
+    if wave is not None:
+        frequency, decay, _ = wave
+        return decay * exponential(X.T.to(torch.float64) * frequency, dtype)
     columns = [feature_map.ratio(column) for column in _host(X).T]
     return torch.as_tensor(np.stack(columns)).to(X.device, dtype)
 
 
 def leading(X: Tensor, feature_map: GeometricFeatures, layout: TensorLayout) -> Tensor | None:
     """Return the product over the inputs of s(x), in double; None where it is 1."""
-    known = wave(feature_map)
-    if known is not None:
-        if isinstance(feature_map, DampedFourierFeatures):
+    wave = feature_map.wave()
+    if wave is not None:
+        frequency, _, is_two_sided = wave
+        if not is_two_sided:
             return None
         half = torch.tensor([n // 2 for n in layout.n_basis], device=X.device)
-        turns = (X.to(torch.float64) * half).sum(1) * -known[0]
+        turns = (X.to(torch.float64) * half).sum(1) * -frequency
         return exponential(turns, torch.complex128)
     terms = [
         term
@@ -83,7 +61,6 @@ class Factors:
     def __init__(self, X: Tensor, layout: TensorLayout, dtype: torch.dtype) -> None:
         self._X, self._layout, self._dtype = X, layout, dtype
         self._geometric = is_geometric(layout)
-        self._places = core_places(layout) if self._geometric else []
         self._kept: dict[int, Any] = {}
 
     def leading(self, p: int) -> Tensor | None:
@@ -100,7 +77,7 @@ class Factors:
         if not self._geometric:
             factor: Tensor = self._kept[p][core]
             return factor
-        dim, bit = self._places[core]
+        dim, bit = self._layout.core_places[core]
         power = self._kept[p][dim]
         for _ in range(bit):
             power = power * power

@@ -59,6 +59,7 @@ def _product(
         er = tl.load(er_ptr + at + dim * TILE)
         ei = tl.load(ei_ptr + at + dim * TILE)
         for core in range(tl.load(first_ptr + dim), tl.load(first_ptr + dim + 1)):
+            # The row after the last core is the identity: a branch would cost more than it saves.
             row = tl.where(core == skip, n_cores, core)
             ar, ai, br, bi = _core(core_ptr, row * (4 * RANK) + ranks, within, RANK)
             rr = ar + er * br - ei * bi
@@ -84,8 +85,8 @@ def _leading(
 
 @triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "n_maps", "core", "dim", "bit"])
 def assemble(
-    zr_ptr, zi_ptr, er_ptr, ei_ptr, lr_ptr, li_ptr, core_ptr, first_ptr, maps_ptr, weight_ptr,
-    root_ptr, block_ptr, n_dims, n_cores, n_all, n_maps, core, dim, bit,
+    zr_ptr, zi_ptr, er_ptr, ei_ptr, lr_ptr, li_ptr, core_ptr, first_ptr, maps_ptr, map_weight_ptr,
+    sqrt_weight_ptr, block_ptr, n_dims, n_cores, n_all, n_maps, core, dim, bit,
     RANK: tl.constexpr, RANKS: tl.constexpr, HEIGHT: tl.constexpr, TILE: tl.constexpr,
     BLOCK: tl.constexpr, LEADING: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
@@ -93,8 +94,9 @@ def assemble(
     row = tl.program_id(0).to(tl.int64) * BLOCK
     tile = row // TILE
     at = (row % TILE + tl.arange(0, BLOCK))[None, :]
-    dtype: tl.constexpr = root_ptr.dtype.element_ty
-    root = tl.load(root_ptr + tile * TILE + at)
+    dtype: tl.constexpr = sqrt_weight_ptr.dtype.element_ty
+    sqrt_weight = tl.load(sqrt_weight_ptr + tile * TILE + at)
+    # A kept z lacks this input alone: only its other cores are still to be multiplied in.
     start = 0
     stop = n_dims
     if KEPT:
@@ -109,7 +111,7 @@ def assemble(
         bi = tl.zeros([RANKS, BLOCK], dtype)
         for slot in range(n_maps):
             p = tile * n_all + tl.load(maps_ptr + slot)
-            weight = tl.load(weight_ptr + slot)
+            weight = tl.load(map_weight_ptr + slot)
             ratio_at = p * n_dims * TILE + at
             if KEPT:
                 z_at = (p * RANK + ranks) * TILE + at
@@ -126,10 +128,10 @@ def assemble(
             br += er * zr - ei * zi
             bi += er * zi + ei * zr
         out = block_ptr + (tile * HEIGHT + ranks) * TILE + at
-        tl.store(out, ar * root, mask=within)
-        tl.store(out + RANK * TILE, br * root, mask=within)
-        tl.store(out + 2 * RANK * TILE, ai * root, mask=within)
-        tl.store(out + 3 * RANK * TILE, bi * root, mask=within)
+        tl.store(out, ar * sqrt_weight, mask=within)
+        tl.store(out + RANK * TILE, br * sqrt_weight, mask=within)
+        tl.store(out + 2 * RANK * TILE, ai * sqrt_weight, mask=within)
+        tl.store(out + 3 * RANK * TILE, bi * sqrt_weight, mask=within)
 
 
 @triton.jit(do_not_specialize=["n_dims", "n_cores", "n_all", "dim"])
@@ -145,6 +147,7 @@ def rebuild(
     at = (row % TILE + tl.arange(0, BLOCK))[None, :]
     dtype: tl.constexpr = er_ptr.dtype.element_ty
     last = RANK
+    # Without a flag the loop over ranks is empty, and z stays as `switch` left it.
     if FLAGS:
         last = RANK * tl.load(flag_ptr + row // FLAGGED)
     for first in range(0, last, RANKS):
@@ -207,9 +210,11 @@ def switch(
             ar, ai, br, bi = _core(core_ptr, core * (4 * RANK) + ranks, within, RANK)
             rr = ar + er * br - ei * bi
             ri = ai + er * bi + ei * br
+            # A response much smaller than its terms has lost its digits to cancellation.
             bad = bad | (rr * rr + ri * ri <= tiny * (ar * ar + ai * ai)).to(tl.int32)
             dr, di = dr * rr - di * ri, dr * ri + di * rr
             er, ei = er * er - ei * ei, 2 * er * ei
+        # The reciprocal begins in single precision, which holds no more than this.
         size = dr * dr + di * di
         bad = bad | (size < 1e-30).to(tl.int32) | (size > 1e30).to(tl.int32)
         inverse = _reciprocal(tl.where(bad > 0, 1.0, size))

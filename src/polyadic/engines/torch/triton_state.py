@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyadic.engines.torch import triton_kernels as kernels
-from polyadic.engines.torch.eager import TINY, State
-from polyadic.engines.torch.features import core_places, leading, ratio, wave
+from polyadic.engines.torch.eager import TINY, DeviceState, Options
+from polyadic.engines.torch.features import leading, ratio
 from polyadic.features import GeometricFeatures, TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.rows.rows import Rows
@@ -24,29 +24,37 @@ _FEW_ROWS, _FEW_PRODUCTS = 2**16, 2**22
 _RANKS = 4  # ranks that one program takes at a time: few, so that little is padded
 
 
-class KernelState(State):
+class Features(NamedTuple):
+    """Ratios, real and imaginary parts, and leading terms where any map has some."""
+
+    er: Tensor
+    ei: Tensor
+    leading: tuple[Tensor, Tensor] | None
+
+
+class KernelState(DeviceState):
     """Ratios, cores and products on the device, laid out as the kernels want them."""
 
-    def __init__(self, rows: Rows, cores: Cores, layout: TensorLayout, *options: Any) -> None:
-        super().__init__(rows, cores, layout, *options)
+    def __init__(self, rows: Rows, cores: Cores, layout: TensorLayout, options: Options) -> None:
+        super().__init__(rows, cores, layout, options)
         self._device = self.X.device
-        self._places = core_places(layout)
+        self._places = layout.core_places
         dims = [dim for dim, _ in self._places]
         self._first = self._upload(np.searchsorted(dims, np.arange(len(layout.n_basis) + 1)))
         self._cores = self._stacked(cores)
         # The last rows of every block: y of the weighted rows, and zeros, for products of
         # matrices whose height is a multiple of 4 are faster.
         self._tail = self._empty(self.n_tiles, 4, self._tile).zero_()
-        self._tail[:, 0] = (self.y * self.root).view(-1, self._tile)
+        self._tail[:, 0] = (self.y * self.sqrt_weight).view(-1, self._tile)
         self._block: Tensor | None = None
-        self._ratios: tuple[Tensor, ...] | None = None
+        self._kept_features: Features | None = None
         self._products: Any = None  # their real and imaginary parts
         self._chosen: tuple[NDArray[np.float64], Tensor, Tensor] | None = None
 
-    def restart(self, cores: Cores) -> State:
+    def restart(self, cores: Cores) -> DeviceState:
         """Exchange all cores; ratios stay, and so does the memory of the products."""
         self._cores = self._stacked(cores)
-        self.opened = [None] * len(self.layout.maps)
+        self.left_out = [None] * len(self.layout.maps)
         return self
 
     def _stacked(self, cores: Cores) -> Tensor:
@@ -76,15 +84,15 @@ class KernelState(State):
         self._staged[core].copy_(torch.from_numpy(_planes(value)))
         self._cores[core].copy_(self._staged[core], non_blocking=True)
 
-    def block(self, core: int, weights: NDArray[np.float64]) -> Tensor:
+    def block(self, core: int, map_weights: NDArray[np.float64]) -> Tensor:
         """Return the columns of B and y of the weighted rows, tile by tile."""
         block = self._open_block()
-        if not weights.any():
+        if not map_weights.any():
             block[:, : 4 * self.rank] = 0
             return block
         if self.keep:
-            self._open(self._places[core][0], weights)
-        self._assemble(block, core, weights)
+            self._open(self._places[core][0], map_weights)
+        self._assemble(block, core, map_weights)
         return block
 
     def _open_block(self) -> Tensor:
@@ -93,9 +101,9 @@ class KernelState(State):
             return self._block
         filled = 4 * self.rank
         shape = (self.n_tiles, filled + 4, self._tile)
-        block = torch.empty(shape, dtype=self.block_dtype, device=self._device)
+        block = torch.empty(shape, dtype=self.options.block_dtype, device=self._device)
         block[:, filled:] = self._tail
-        if self.alone and len(self.y) <= _FEW_ROWS:
+        if self.options.keep_block and len(self.y) <= _FEW_ROWS:
             self._block = block
         return block
 
@@ -105,77 +113,85 @@ class KernelState(State):
         Where there is memory for products, those without the first input are left in it.
         """
         maps = list(maps)
-        chosen = self._upload(np.array(maps))
-        er, ei, lr, li = self._features()
-        out = self._empty(len(chosen), len(self.y))
+        out = self._empty(len(maps), len(self.y))
         keep, dim = self._products is not None, self._places[0][0]
-        kernels.respond[(len(self.y) // self._rows, len(chosen))](
-            *(self._products if keep else (er, ei)), er, ei, lr, li, self._cores, self._first,
-            chosen, out, *self._counts, dim, len(self.y),
-            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
-            LEADING=lr is not er, KEEP=keep,
+        self._launch(
+            kernels.respond, self._rows, len(maps),
+            maps_ptr=self._upload(np.array(maps)), out_ptr=out, dim=dim, width=len(self.y),
+            KEEP=keep,
         )  # fmt: skip
         if keep:
             for p in maps:
-                self.opened[p] = dim
+                self.left_out[p] = dim
         return out
+
+    def _launch(self, kernel: Any, rows: int, n_maps: int | None = None, **given: Any) -> None:
+        """Run a kernel over all rows, and over maps; what kernels share is bound here, by name."""
+        features, layout = self._features(), self.layout
+        ratios = features.er, features.ei
+        # Where there are no products or leading terms a kernel does not read them.
+        zr, zi = self._products or ratios
+        lr, li = features.leading or ratios
+        known = {
+            "zr_ptr": zr, "zi_ptr": zi, "er_ptr": features.er, "ei_ptr": features.ei,
+            "lr_ptr": lr, "li_ptr": li, "core_ptr": self._cores, "first_ptr": self._first,
+            "n_dims": len(layout.inputs), "n_cores": len(self._places), "n_all": len(layout.maps),
+            "RANK": self.rank, "RANKS": _RANKS, "TILE": self._tile, "BLOCK": rows,
+            "LEADING": features.leading is not None, "FLAGGED": kernels.FLAGGED_ROWS, **given,
+        }  # fmt: skip
+        grid = (len(self.y) // rows,) if n_maps is None else (len(self.y) // rows, n_maps)
+        kernel[grid](**{name: known[name] for name in kernel.arg_names})
 
     def _group(self, core: int) -> int:
         """Return the input of a core: its cores are left out of the products together."""
         return self._places[core][0]
 
-    def _open(self, dim: int, weights: NDArray[np.float64]) -> None:
+    def _open(self, dim: int, map_weights: NDArray[np.float64]) -> None:
         """Bring the products of the maps that take part to those without input `dim`."""
-        active = np.flatnonzero(weights).tolist()
-        opened = {self.opened[p] for p in active}
-        if opened == {dim}:
+        active = np.flatnonzero(map_weights).tolist()
+        left_out = {self.left_out[p] for p in active}
+        if left_out == {dim}:
             return
         if self._products is None:
             shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
             self._products = self._empty(*shape), self._empty(*shape)
         flags, n_products = None, len(self.y) * len(active) * self.rank
-        if len(opened) == 1 and None not in opened and n_products > _FEW_PRODUCTS:
-            flags = self._switch(opened.pop(), dim, weights)
-        self._rebuild(dim, weights, flags)
+        if len(left_out) == 1 and None not in left_out and n_products > _FEW_PRODUCTS:
+            flags = self._switch(left_out.pop(), dim, map_weights)
+        self._rebuild(dim, map_weights, flags)
         for p in active:
-            self.opened[p] = dim
+            self.left_out[p] = dim
 
-    def _switch(self, old: Any, dim: int, weights: NDArray[np.float64]) -> Tensor:
+    def _switch(self, old: Any, dim: int, map_weights: NDArray[np.float64]) -> Tensor:
         """Exchange one input for another; return where the division went wrong."""
-        er, ei, _, _ = self._features()
-        maps, _ = self._choose(weights)
+        maps, _ = self._choose(map_weights)
         n_flags = len(self.y) // kernels.FLAGGED_ROWS
         flags = torch.zeros(n_flags, dtype=torch.int32, device=self._device)
         rows = 512 if self.dtype == torch.float64 else 256
-        kernels.switch[(len(self.y) // rows, len(maps))](
-            *self._products, er, ei, self._cores, self._first, maps, flags, *self._counts,
-            old, dim, TINY[self.dtype] ** 2,
-            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=rows,
-            FLAGGED=kernels.FLAGGED_ROWS,
+        self._launch(
+            kernels.switch, rows, len(maps),
+            maps_ptr=maps, flag_ptr=flags, old=old, dim=dim, tiny=TINY[self.dtype] ** 2,
         )  # fmt: skip
         return flags
 
-    def _rebuild(self, dim: int, weights: NDArray[np.float64], flags: Tensor | None) -> None:
+    def _rebuild(self, dim: int, map_weights: NDArray[np.float64], flags: Tensor | None) -> None:
         """Form the products from all cores, for all rows or for those with a flag."""
-        er, ei, lr, li = self._features()
-        maps, _ = self._choose(weights)
-        kernels.rebuild[(len(self.y) // self._rows, len(maps))](
-            *self._products, er, ei, lr, li, self._cores, self._first, maps,
-            self._first if flags is None else flags, *self._counts, dim,
-            RANK=self.rank, RANKS=_RANKS, TILE=self._tile, BLOCK=self._rows,
-            LEADING=lr is not er, FLAGS=flags is not None, FLAGGED=kernels.FLAGGED_ROWS,
+        maps, _ = self._choose(map_weights)
+        some = flags is not None
+        self._launch(
+            kernels.rebuild, self._rows, len(maps),
+            maps_ptr=maps, flag_ptr=flags if some else self._first, dim=dim, FLAGS=some,
         )  # fmt: skip
 
-    def _assemble(self, block: Tensor, core: int, weights: NDArray[np.float64]) -> None:
+    def _assemble(self, block: Tensor, core: int, map_weights: NDArray[np.float64]) -> None:
         """Write the block of one core's step."""
-        er, ei, lr, li = self._features()
-        maps, values = self._choose(weights)
-        products = (er, ei) if self._products is None else self._products
-        kernels.assemble[(len(self.y) // self._rows,)](
-            *products, er, ei, lr, li, self._cores, self._first, maps, values, self.root, block,
-            *self._counts, len(maps), core, *self._places[core],
-            RANK=self.rank, RANKS=_RANKS, HEIGHT=block.shape[1], TILE=self._tile,
-            BLOCK=self._rows, LEADING=lr is not er, KEPT=self.keep,
+        maps, values = self._choose(map_weights)
+        dim, bit = self._places[core]
+        self._launch(
+            kernels.assemble, self._rows,
+            maps_ptr=maps, map_weight_ptr=values, sqrt_weight_ptr=self.sqrt_weight,
+            block_ptr=block, n_maps=len(maps), core=core, dim=dim, bit=bit,
+            HEIGHT=block.shape[1], KEPT=self.keep,
         )  # fmt: skip
 
     @property
@@ -188,23 +204,18 @@ class KernelState(State):
         """Rows that one program takes."""
         return 256 if self.dtype == torch.float64 else 512
 
-    @property
-    def _counts(self) -> tuple[int, int, int]:
-        """Number of inputs, cores and maps."""
-        return len(self.layout.n_basis), len(self._places), len(self.layout.maps)
-
-    def _choose(self, weights: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-        """Return the maps that take part and their weights, uploaded once a sweep."""
-        if self._chosen is None or not np.array_equal(self._chosen[0], weights):
-            maps = np.flatnonzero(weights)
-            values = self._upload(weights[maps]).to(self.dtype)
-            self._chosen = (weights.copy(), self._upload(maps), values)
+    def _choose(self, map_weights: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
+        """Return the maps that take part and their map_weights, uploaded once a sweep."""
+        if self._chosen is None or not np.array_equal(self._chosen[0], map_weights):
+            maps = np.flatnonzero(map_weights)
+            values = self._upload(map_weights[maps]).to(self.dtype)
+            self._chosen = (map_weights.copy(), self._upload(maps), values)
         return self._chosen[1], self._chosen[2]
 
-    def _features(self) -> tuple[Tensor, ...]:
-        """Return ratios and leading terms, real and imaginary; the ratios where none leads."""
-        if self._ratios is not None:
-            return self._ratios
+    def _features(self) -> Features:
+        """Return ratios and leading terms of every map."""
+        if self._kept_features is not None:
+            return self._kept_features
         maps = self.layout.maps
         er, ei = self._empty(2, self.n_tiles, len(maps), self.X.shape[1], self._tile)
         terms = {}
@@ -214,16 +225,18 @@ class KernelState(State):
             term = leading(self.X, feature_map, self.layout)
             if term is not None:
                 terms[p] = term
-        features = (er, ei, er, ei)
-        if terms:
-            lr, li = self._empty(2, self.n_tiles, len(maps), self._tile)
-            lr.fill_(1), li.fill_(0)
-            for p, term in terms.items():
-                lr[:, p], li[:, p] = self._tiled(term.real), self._tiled(term.imag)
-            features = (er, ei, lr, li)
+        features = Features(er, ei, self._tile_terms(terms) if terms else None)
         if self.keep:
-            self._ratios = features
+            self._kept_features = features
         return features
+
+    def _tile_terms(self, terms: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the leading terms of all maps, 1 for those that have none."""
+        lr, li = self._empty(2, self.n_tiles, len(self.layout.maps), self._tile)
+        lr.fill_(1), li.fill_(0)
+        for p, term in terms.items():
+            lr[:, p], li[:, p] = self._tiled(term.real), self._tiled(term.imag)
+        return lr, li
 
     def _tiled(self, values: Tensor) -> Tensor:
         """Pad an array with the rows innermost, and cut it into tiles, tiles second to last."""
@@ -231,16 +244,18 @@ class KernelState(State):
         return padded.view(*values.shape[:-1], -1, self._tile)
 
     def _write_ratio(self, p: int, feature_map: GeometricFeatures, er: Tensor, ei: Tensor) -> None:
-        known = wave(feature_map)
-        if known is None:
+        wave = feature_map.wave()
+        if wave is None:
             values = ratio(self.X, feature_map, torch.complex128)
             er[:, p] = self._tiled(values.real).transpose(0, 1)
             ei[:, p] = self._tiled(values.imag).transpose(0, 1)
             return
         rows = kernels.FLAGGED_ROWS
+        row_stride, column_stride = self.X.stride()
         kernels.fourier_ratio[(len(self.y) // rows, self.X.shape[1])](
-            self.X, er, ei, self._upload(np.array(known)), len(self.X), *self.X.stride(),
-            p, len(self.layout.maps), TILE=self._tile, BLOCK=rows,
+            x_ptr=self.X, er_ptr=er, ei_ptr=ei, wave_ptr=self._upload(np.array(wave[:2])),
+            n_rows=len(self.X), row_stride=row_stride, column_stride=column_stride,
+            p=p, n_all=len(self.layout.maps), TILE=self._tile, BLOCK=rows,
         )  # fmt: skip
 
 

@@ -171,6 +171,9 @@ class DaskStore:
         rows = self._cluster.combine("gather", worker.take_part, concatenate_rows, part=part)
         return ArrayStore(rows)
 
+    def reserve_memory(self, compute: Compute) -> None:
+        """Leave the limit to what is fitted: it is that of a worker."""
+
     def close(self) -> None:
         """Let go of the rows and all state on the workers."""
         self._cluster.release()

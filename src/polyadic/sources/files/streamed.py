@@ -19,13 +19,17 @@ from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import View, usual_view
-from polyadic.samples.disk import Allowance, Reading, StreamSamples
+from polyadic.samples import memory_usage
+from polyadic.samples.disk import Reading, StreamSamples
 from polyadic.sources import Predicts
 from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.data import Data, PartStore
 from polyadic.sources.files.row_source import Batch, RowSource
 
 A = TypeVar("A")
+
+# Estimated bytes that compiled code, chunks and sums take besides the state of a search.
+_BESIDE_STATE = 150e6
 
 
 class FileSource:
@@ -99,7 +103,6 @@ class FileStore:
 
     def __init__(self, source: RowSource) -> None:
         self.source, self.n_rows = source, 0
-        self._allowance = Allowance()  # memory that all samples of these rows share
 
     def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
         """Add what `function` makes of each batch of rows."""
@@ -137,7 +140,6 @@ class FileStore:
                 compute,
                 layout,
                 Reading(self._batches, partial(_see, view, part, target, respond), n_rows, *size),
-                self._allowance,
             )
             for target in range(len(self.source.targets))
         ]
@@ -152,6 +154,10 @@ class FileStore:
             return ArrayStore(
                 concatenate_rows([rows if part is None else part.take(rows) for rows in batches])
             )
+
+    def reserve_memory(self, compute: Compute) -> None:
+        """Count what the process takes: with rows on disk the limit is about all of it."""
+        compute.memory.reserve(memory_usage.resident() + _BESIDE_STATE)
 
     def close(self) -> None:
         """Hold nothing outside this process."""
