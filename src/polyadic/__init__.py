@@ -8,7 +8,7 @@ from polyadic.estimators import (
 from polyadic.sources.files.row_source import open_rows
 from polyadic.storage.model_file import load, save
 
-__version__ = "0.1.0"
+from polyadic._version import __version__
 
 __all__ = [
     "FeatureLearningRegressor",
