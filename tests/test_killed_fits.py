@@ -133,12 +133,12 @@ class Limit:
             resource.setrlimit(resource.RLIMIT_FSIZE, (len(self.kept) // 2, hard))
 
 limit = Limit()
-on_epoch = checkpoint.KeptFit.on_epoch
+on_epoch = checkpoint.MemberCheckpoint.on_epoch
 def spied(self, fit):
     stop = on_epoch(self, fit)
     limit(fit)
     return stop
-checkpoint.KeptFit.on_epoch = spied
+checkpoint.MemberCheckpoint.on_epoch = spied
 try:
     KINDS["joint"](random_state=0, checkpoint=path).fit(X, y)
 except OSError as error:
@@ -146,7 +146,7 @@ except OSError as error:
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 intact = path.read_bytes() == limit.kept
 limit.kept = None
-checkpoint.KeptFit.on_epoch = on_epoch
+checkpoint.MemberCheckpoint.on_epoch = on_epoch
 again = KINDS["joint"](random_state=0, checkpoint=path).fit(X, y).predict(X)
 whole = KINDS["joint"](random_state=0).fit(X, y).predict(X)
 print(json.dumps([message, intact, bool((again == whole).all())]))

@@ -23,7 +23,7 @@ from polyadic.search.search import Search
 from polyadic.search.trials import Choice, Table, Trial
 from polyadic.sources.data import ArrayData, Data
 from polyadic.sources.files.streamed import StreamedData
-from polyadic.storage.checkpoint import Checkpoint, Journal, KeptFit
+from polyadic.storage.checkpoint import Checkpoint, Journal, MemberCheckpoint
 
 # Arithmetic of the moves of all members at effort 1: for each row, and at least.
 _WORK_PER_ROW, _LEAST_WORK = 2e8, 2e12
@@ -74,7 +74,7 @@ def fit_automatically(
             seeds[index],
             data=None if rows.n_rows == data.n_rows else data,
             journal=Journal(checkpoint, f"trials {index}"),
-            kept=KeptFit(checkpoint, f"member {index}"),
+            kept=MemberCheckpoint(checkpoint, f"member {index}"),
             check=check,
         )
         with progress.search(index) as on_stage:

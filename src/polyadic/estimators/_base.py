@@ -45,7 +45,7 @@ from polyadic.model import als
 from polyadic.rows.scores import Residuals
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
-from polyadic.storage.checkpoint import Checkpoint, KeptFit
+from polyadic.storage.checkpoint import Checkpoint, MemberCheckpoint
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -119,7 +119,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         earlier = self._earlier_models(earlier_members, layout, data.n_targets)
         n_members, max_iter = self._setting("n_estimators"), self._setting("max_iter")
         progress = Progress(self, X, y, sample_weight, n_members, max_iter)
-        kept: dict[int, KeptFit] = {}
+        kept: dict[int, MemberCheckpoint] = {}
         stop = threading.Event()
         try:
             with self._compute() as compute, self._checkpoint(data, earlier, maps) as checkpoint:
@@ -128,7 +128,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
                 def fit(index: int, compute: Compute) -> None:
                     model = earlier[index] if index < len(earlier) else None
                     with progress.member(index, data.view.inputs, layout) as on_epoch:
-                        kept[index] = KeptFit(
+                        kept[index] = MemberCheckpoint(
                             checkpoint,
                             f"member {index}",
                             lambda so_far: on_epoch(so_far) or stop.is_set(),

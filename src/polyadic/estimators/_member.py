@@ -18,7 +18,7 @@ from polyadic.model import als, cpd, mixing
 from polyadic.rows.holdout import Part, split
 from polyadic.samples.workers import Workers
 from polyadic.sources.data import ArrayData, Data
-from polyadic.storage.checkpoint import KeptFit
+from polyadic.storage.checkpoint import MemberCheckpoint
 from polyadic.storage.values import Encoder
 
 # Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
@@ -37,7 +37,7 @@ class MemberFit:
         self._estimator, self._data, self._layout = estimator, data, layout
         self._compute, self._seed = compute, seed
 
-    def run(self, model: als.Model | None, state: KeptFit) -> als.Fit:
+    def run(self, model: als.Model | None, state: MemberCheckpoint) -> als.Fit:
         """Fit from a random start, from `model`, or from where the checkpoint left off."""
         estimator, data = self._estimator, self._data
         kept: Part | None = None

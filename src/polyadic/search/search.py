@@ -32,7 +32,7 @@ from polyadic.search import moves
 from polyadic.search.candidates import Candidate, Space
 from polyadic.search.trials import Choice, Table, Trial, member_of
 from polyadic.sources.data import Data
-from polyadic.storage.checkpoint import Checkpoint, Journal, KeptFit
+from polyadic.storage.checkpoint import Checkpoint, Journal, MemberCheckpoint
 
 _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
@@ -58,7 +58,7 @@ class Search:
         The rows of the last epochs; by default those of the table.
     journal : Journal, optional
         Knows the trials of a search that was interrupted.
-    kept : KeptFit, optional
+    kept : MemberCheckpoint, optional
         Knows its last epochs.
     check : callable, optional
         Called before each trial; raises to end the search.
@@ -74,14 +74,14 @@ class Search:
         *,
         data: Data | None = None,
         journal: Journal[Trial] | None = None,
-        kept: KeptFit | None = None,
+        kept: MemberCheckpoint | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._table, self._space, self._compute = table, space, compute
         nowhere = Checkpoint(None, {})
         self._data, self._check = data, check
         self._journal = journal or Journal(nowhere, "trials")
-        self._kept = kept or KeptFit(nowhere, "fit")
+        self._kept = kept or MemberCheckpoint(nowhere, "fit")
         self._rng = np.random.RandomState(seed)
         self._seed = seed
         out = held_out(*table.identity, fraction, seed)

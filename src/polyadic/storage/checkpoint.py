@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from polyadic.features import FeatureMap
 from polyadic.model import als
-from polyadic.storage.atomic import leftovers, replacing
+from polyadic.storage.atomic import remove_leftovers, replacing
 from polyadic.storage.container import Container
 from polyadic.storage.values import Decoder, Encoder, ModelFileError
 
@@ -131,9 +131,8 @@ class Checkpoint:
         """Remove the file, and what processes left that were killed while they wrote it."""
         if self._path is None:
             return
-        self._path.unlink(missing_ok=True)
-        for left in leftovers(self._path):
-            left.unlink(missing_ok=True)
+        Path(os.path.realpath(self._path)).unlink(missing_ok=True)
+        remove_leftovers(self._path)
 
     def _read(self, path: Path, maps: set[type[FeatureMap]]) -> dict[str, Any]:
         try:
@@ -185,7 +184,7 @@ class Journal(Generic[T]):
         return self._known[self._turn - 1]
 
 
-class KeptFit:
+class MemberCheckpoint:
     """One member's fit so far, in a checkpoint.
 
     Parameters
