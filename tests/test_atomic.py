@@ -45,7 +45,7 @@ def test_a_finished_fit_removes_its_own_checkpoint_and_nothing_else(name, tmp_pa
 
 
 def test_checkpoints_of_like_names_do_not_touch_each_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "_SHARE_OF_TIME", np.inf)  # write at every opportunity
+    monkeypatch.setattr(checkpoint, "_FRACTION_OF_TIME", np.inf)  # write at every opportunity
     failures = []
 
     def fits(name):

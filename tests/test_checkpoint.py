@@ -85,7 +85,7 @@ def interruption(monkeypatch):
 @pytest.fixture
 def always_written(monkeypatch):
     """Write at every opportunity, however short the fit."""
-    monkeypatch.setattr(checkpoint, "_SHARE_OF_TIME", np.inf)
+    monkeypatch.setattr(checkpoint, "_FRACTION_OF_TIME", np.inf)
     monkeypatch.setattr(checkpoint, "_SECONDS_INSIDE_AN_EPOCH", 0.0)
 
 

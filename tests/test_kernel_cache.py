@@ -218,4 +218,4 @@ def test_the_place_of_other_kernels_is_not_touched():
 
     import polyadic.engines.compiled.engine  # noqa: F401  decorates all kernels
 
-    assert numba.config.CACHE_DIR == os.environ.get("NUMBA_CACHE_DIR", "")
+    assert os.environ.get("NUMBA_CACHE_DIR", "") == numba.config.CACHE_DIR

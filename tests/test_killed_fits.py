@@ -33,7 +33,7 @@ import numpy as np
 from polyadic.storage import checkpoint
 from tests.test_checkpoint import KINDS, problem
 
-checkpoint._SHARE_OF_TIME = float("inf")  # write at every opportunity
+checkpoint._FRACTION_OF_TIME = float("inf")  # write at every opportunity
 kind, path = sys.argv[1:]
 X, y = problem(1500)
 
@@ -119,7 +119,7 @@ from pathlib import Path
 from polyadic.storage import checkpoint
 from tests.test_checkpoint import KINDS, problem
 
-checkpoint._SHARE_OF_TIME = float("inf")
+checkpoint._FRACTION_OF_TIME = float("inf")
 X, y = problem()
 path = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -33,6 +33,7 @@ from polyadic.estimators._data import (
 )
 from polyadic.estimators._member import (
     MemberFit,
+    described_parameters,
     each_member,
     identity,
     is_small,
@@ -172,7 +173,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         """Open the checkpoint of this fit, or one that is kept nowhere."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
-        return Checkpoint(self.checkpoint, identity(self, data, earlier), maps)
+        defaults = described_parameters(type(self)())
+        return Checkpoint(self.checkpoint, identity(self, data, earlier), maps, defaults)
 
     def _seeds(self, count: int, checkpoint: Checkpoint) -> list[int]:
         """Draw one seed for each member, or go on with those of the checkpoint."""

@@ -140,16 +140,20 @@ def overflow_is_checked() -> AbstractContextManager[Any]:
 
 def identity(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> dict[str, Any]:
     """Return what a fit depends on, as JSON with digests for arrays."""
-    parameters = {
-        name: value
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _WITHOUT_CONSEQUENCE
-    }
-    described = {name: _described(value, name) for name, value in parameters.items()}
-    known = {"estimator": type(estimator).__name__, "data": str(data.content()), **described}
+    parameters = described_parameters(estimator)
+    known = {"estimator": type(estimator).__name__, "data": str(data.content()), **parameters}
     if earlier:
         known["warm start"] = _described(list(earlier), "warm_start")
     return known
+
+
+def described_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters that a fit depends on, as JSON with digests for arrays."""
+    return {
+        name: _described(value, name)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _WITHOUT_CONSEQUENCE
+    }
 
 
 def _described(value: Any, name: str) -> Any:

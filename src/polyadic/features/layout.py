@@ -51,6 +51,15 @@ class TensorLayout:
                     "Use another feature map, or pass quantized=False."
                 )
 
+    def to_fields(self) -> dict[str, Any]:
+        """Return what a file keeps of the layout."""
+        return {"maps": self.maps, "n_basis": self.n_basis, "quantized": self.quantized}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> TensorLayout:
+        """Return the layout that a file describes."""
+        return cls(**fields)
+
     @property
     def is_complex(self) -> bool:
         """Whether any map is complex, so that the cores are too."""

@@ -14,12 +14,13 @@ from polyadic.model.kernel_cache import kernel_folder, places
 
 # reassoc and contract allow vectors and fused multiply-adds; NaN and infinity stay honest.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-_FOLDER = kernel_folder(numba.config.CACHE_DIR)
+_CONFIG: Any = numba.config
+_FOLDER = kernel_folder(_CONFIG.CACHE_DIR)
 _LOCK = threading.Lock()  # two modules of kernels may be imported at the same time
 if _FOLDER is None:
     warnings.warn(
         "Compiled kernels cannot be kept, so every process compiles them anew: none of "
-        f"{', '.join(map(str, places(numba.config.CACHE_DIR)))} can be written. Set "
+        f"{', '.join(map(str, places(_CONFIG.CACHE_DIR)))} can be written. Set "
         "NUMBA_CACHE_DIR to a folder that can.",
         stacklevel=2,
     )
@@ -36,18 +37,16 @@ def jit(function: Callable[..., Any]) -> Any:
 @contextmanager
 def _numba_keeps_in(folder: str) -> Iterator[None]:
     """Direct numba's cache to a folder; a function's place is settled when it is decorated."""
-    config = numba.config
-    before = {"CACHE_DIR": config.CACHE_DIR}
-    if hasattr(config, "CACHE_LOCATOR_CLASSES"):  # numba 0.62 and later
-        before["CACHE_LOCATOR_CLASSES"] = config.CACHE_LOCATOR_CLASSES
+    before = {"CACHE_DIR": _CONFIG.CACHE_DIR}
+    if hasattr(_CONFIG, "CACHE_LOCATOR_CLASSES"):  # numba 0.62 and later
+        before["CACHE_LOCATOR_CLASSES"] = _CONFIG.CACHE_LOCATOR_CLASSES
+        _CONFIG.CACHE_LOCATOR_CLASSES = ""
+    _CONFIG.CACHE_DIR = folder
     try:
-        for name in before:
-            setattr(config, name, "")
-        config.CACHE_DIR = folder
         yield
     finally:
         for name, value in before.items():
-            setattr(config, name, value)
+            setattr(_CONFIG, name, value)
 
 
 # What kernels call becomes part of them.  As functions of their own they would be resolved to
