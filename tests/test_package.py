@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEAVY = {
     *("click", "dask", "jinja2", "llvmlite", "matplotlib", "numba", "pandas", "polars"),
     *("pyarrow", "torch"),
@@ -31,3 +33,13 @@ def test_an_import_brings_nothing_heavy_along():
     expected = HEAVY & modules_after("import sklearn.base")
     assert HEAVY & modules_after("import polyadic") == expected
     assert not expected & {"numba", "matplotlib", "torch", "dask"}
+
+
+def test_the_namespace_shows_what_is_public_and_nothing_else():
+    import polyadic
+
+    subpackages = {"datasets", "experiments", "features", "inspection"}
+    assert set(dir(polyadic)) == set(polyadic.__all__) | subpackages
+    assert all(getattr(polyadic, name) is not None for name in dir(polyadic))
+    with pytest.raises(AttributeError, match="'polyadic' has no attribute 'nothing'"):
+        polyadic.nothing  # noqa: B018

@@ -18,3 +18,19 @@ __all__ = [
     "open_rows",
     "save",
 ]
+
+_SUBPACKAGES = ("datasets", "experiments", "features", "inspection")
+
+
+def __getattr__(name: str) -> object:
+    """Import a public sub-package when it is first asked for."""
+    if name in _SUBPACKAGES:
+        from importlib import import_module
+
+        return import_module(f"polyadic.{name}")
+    raise AttributeError(f"module 'polyadic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Show what is public; modules that were imported on the way are not."""
+    return sorted([*__all__, *_SUBPACKAGES])
