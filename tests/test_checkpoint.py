@@ -45,7 +45,7 @@ KINDS = {
     ),
     "own map": lambda **kw: KernelMachineRegressor(Slanted(), n_basis=4, rank=3, max_iter=4, **kw),
     "folds": lambda **kw: KernelMachineRegressorCV(
-        MAPS, n_basis=4, rank=3, max_iter=3, n_jobs=1, **{"cv": 2, **kw}
+        MAPS, n_basis=4, rank=3, max_iter=3, **{"cv": 2, "n_jobs": 1, **kw}
     ),
     "automatic": lambda **kw: FeatureLearningRegressor(effort=0.2, n_estimators=2, **kw),
 }
@@ -85,31 +85,39 @@ def interruption(monkeypatch):
 @pytest.fixture
 def always_written(monkeypatch):
     """Write at every opportunity, however short the fit."""
-    monkeypatch.setattr(checkpoint, "_SHARE_OF_TIME", np.inf)
+    monkeypatch.setattr(checkpoint, "_FRACTION_OF_TIME", np.inf)
     monkeypatch.setattr(checkpoint, "_SECONDS_INSIDE_AN_EPOCH", 0.0)
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupted_fit_goes_on_to_the_same_last_digit(
-    kind, n_targets, interruption, always_written, tmp_path
+    kind, n_targets, interruption, always_written, tmp_path, monkeypatch
 ):
     X, y = problem(n_targets=n_targets)
-    make, path = KINDS[kind], tmp_path / "fit.checkpoint"
-    model = make(random_state=0)
+    path = tmp_path / "fit.checkpoint"
+    make = partial(KINDS[kind], random_state=0, n_jobs=1)  # one step after the other
+    model = make()
     n_steps = interruption.run(lambda: model.fit(X, y))
-    rng = np.random.RandomState(1)
-    moments = np.unique(rng.randint(1, n_steps, size=3))
-    for at in moments.tolist():
-        interruption.run(lambda: make(random_state=0, checkpoint=path).fit(X, y), at)
-        assert path.exists()
-        again = make(random_state=0, checkpoint=path)
-        steps = interruption.run(lambda: again.fit(X, y))  # noqa: B023
-        assert steps < n_steps or at < 60  # what was done is not done again
+    put, kept = checkpoint.Checkpoint.put, []
+
+    def noted(self, *arguments):
+        put(self, *arguments)
+        if self.is_kept:
+            kept.append(interruption.steps)
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "put", noted)
+    for at in (n_steps // 4, n_steps // 2, n_steps - 1):
+        interruption.run(lambda: make(checkpoint=path).fit(X, y), at)
+        done = kept[-1]
+        again = make(checkpoint=path)
+        # What was done and kept is not done again, and all the rest is.
+        assert interruption.run(lambda: again.fit(X, y)) == n_steps - done  # noqa: B023
         assert not path.exists()
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
         assert again.loss_curve_ == model.loss_curve_
         assert again.n_iter_ == model.n_iter_
+    assert done > n_steps // 2  # else nothing was put to the test
 
 
 def test_a_fit_interrupted_many_times_loses_no_more_than_its_epochs(

@@ -28,58 +28,67 @@ def run(code, *arguments, **options):
 
 
 KILLED = """
-import json, os, sys, time
-import numpy as np
+import itertools, json, os, signal, sys
 from polyadic.storage import checkpoint
 from tests.test_checkpoint import KINDS, problem
 
-checkpoint._SHARE_OF_TIME = float("inf")  # write at every opportunity
+checkpoint._FRACTION_OF_TIME = float("inf")  # write at every opportunity
 kind, path = sys.argv[1:]
 X, y = problem(1500)
+fsync, replace = os.fsync, os.replace
+
 
 def make(**settings):
     model = KINDS[kind](random_state=0, **settings)
     return model.set_params(max_iter=60, tol=0.0) if kind == "joint" else model
 
-def version():
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return None
+
+def die_in_write(number, moment):
+    "Let this process be killed while it writes its checkpoint for the number-th time."
+    writes, places = itertools.count(1), itertools.count(1)
+
+    def synced(handle):
+        if next(writes) == number and moment != "in place":
+            if moment == "half written":
+                os.ftruncate(handle, os.fstat(handle).st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(handle)
+
+    def replaced(*arguments):
+        replace(*arguments)
+        if next(places) == number and moment == "in place":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.fsync, os.replace = synced, replaced
+
 
 expected = make().fit(X, y).predict(X)
-rng = np.random.RandomState(0)
 outcomes = []
-for writes in rng.randint(0, 8, size=10):
+for moment, number in itertools.product(["half written", "whole", "in place"], [1, 2, 5]):
     child = os.fork()
     if child == 0:
+        die_in_write(number, moment)
         make(checkpoint=path).fit(X, y)
         os._exit(0)
-    seen, last = 0, None
-    while seen < writes and os.waitpid(child, os.WNOHANG) == (0, 0):
-        seen, last = seen + (version() not in (None, last)), version()
-        time.sleep(0.0005)
-    time.sleep(rng.uniform(0, 0.02))
-    try:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass  # it was done before
+    was_killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
     left = os.path.exists(path)
     model = make(checkpoint=path).fit(X, y)
-    outcomes.append([left, bool((model.predict(X) == expected).all()), os.path.exists(path)])
-print(json.dumps([outcomes, sorted(os.listdir(os.path.dirname(path)))]))
+    same = bool((model.predict(X) == expected).all())
+    outcomes.append([moment, number, was_killed, left, same, os.listdir(os.path.dirname(path))])
+print(json.dumps(outcomes))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize("kind", ["joint", "automatic"])
-def test_killed_at_ten_moments_a_fit_goes_on_to_the_same_result(kind, tmp_path):
-    outcomes, files = json.loads(run(KILLED, kind, tmp_path / "fit.checkpoint").stdout)
-    assert len(outcomes) == 10
-    assert sum(left for left, _, _ in outcomes) >= 4  # else nothing was put to the test
-    assert all(same and not remains for _, same, remains in outcomes)
-    assert files == []
+def test_killed_in_any_moment_of_a_write_a_fit_goes_on_to_the_same_result(kind, tmp_path):
+    outcomes = json.loads(run(KILLED, kind, tmp_path / "fit.checkpoint").stdout)
+    assert len(outcomes) == 9
+    for moment, number, was_killed, left, same, files in outcomes:
+        assert was_killed
+        assert left == (moment == "in place" or number > 1)  # the one before, or none
+        assert same
+        assert files == []
 
 
 CTRL_C = """
@@ -119,7 +128,7 @@ from pathlib import Path
 from polyadic.storage import checkpoint
 from tests.test_checkpoint import KINDS, problem
 
-checkpoint._SHARE_OF_TIME = float("inf")
+checkpoint._FRACTION_OF_TIME = float("inf")
 X, y = problem()
 path = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -133,12 +142,12 @@ class Limit:
             resource.setrlimit(resource.RLIMIT_FSIZE, (len(self.kept) // 2, hard))
 
 limit = Limit()
-on_epoch = checkpoint.KeptFit.on_epoch
+on_epoch = checkpoint.MemberCheckpoint.on_epoch
 def spied(self, fit):
     stop = on_epoch(self, fit)
     limit(fit)
     return stop
-checkpoint.KeptFit.on_epoch = spied
+checkpoint.MemberCheckpoint.on_epoch = spied
 try:
     KINDS["joint"](random_state=0, checkpoint=path).fit(X, y)
 except OSError as error:
@@ -146,7 +155,7 @@ except OSError as error:
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 intact = path.read_bytes() == limit.kept
 limit.kept = None
-checkpoint.KeptFit.on_epoch = on_epoch
+checkpoint.MemberCheckpoint.on_epoch = on_epoch
 again = KINDS["joint"](random_state=0, checkpoint=path).fit(X, y).predict(X)
 whole = KINDS["joint"](random_state=0).fit(X, y).predict(X)
 print(json.dumps([message, intact, bool((again == whole).all())]))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import polyadic
+from polyadic.estimators import saving
 from polyadic.features import (
     DampedFourierFeatures,
     FeatureMap,
@@ -142,7 +144,7 @@ def test_any_safetensors_reader_can_look_inside(tmp_path):
 def test_notes_come_back(tmp_path):
     notes = {"target": "y", "values": np.arange(3.0), "nested": [{"a": (1, None)}], 3: True}
     polyadic.save(learned(), tmp_path / "m", notes=notes)
-    assert_same(model_file.load_with_notes(tmp_path / "m")[1], notes)
+    assert_same(saving.load_with_notes(tmp_path / "m")[1], notes)
 
 
 def test_attributes_that_a_later_version_may_add_are_kept(tmp_path):
@@ -187,6 +189,33 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     with pytest.raises(ModelFileError, match=r"`cv=KFold.*set_params\(cv=None\)"):
         polyadic.save(searched.fit(X, Y), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_notes_that_cannot_be_saved_are_named(tmp_path):
+    with pytest.raises(
+        ModelFileError, match=r"`notes\['a'\]=<object.*Keep strings, numbers"
+    ) as raised:
+        polyadic.save(learned(), tmp_path / "m", notes={"a": object()})
+    assert "set_params" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_from_undecodable_bytes_come_back(tmp_path):
+    name = os.fsdecode(b"caf\xe9")  # a surrogate stands for the byte
+    model = learned()
+    model.feature_names_in_ = np.array([name, "b", "c", "d", "ε"], dtype=object)
+    polyadic.save(model, tmp_path / "m", notes={name: name})
+    again, notes = saving.load_with_notes(tmp_path / "m")
+    assert notes == {name: name}
+    assert again.feature_names_in_.tolist() == model.feature_names_in_.tolist()
+
+
+def test_files_stay_readable_for_version_1(saved):
+    fields = description_of(saved)["fitted"]["members_"][0]["fields"]
+    assert sorted(fields) == ["inputs", "layout", "model", "share"]
+    assert sorted(fields["inputs"]["fields"]) == ["knots", "slopes", "values"]
+    assert sorted(fields["layout"]["fields"]) == ["maps", "n_basis", "quantized"]
+    assert sorted(fields["model"]["fields"]) == ["cores", "weights"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -333,6 +362,61 @@ def test_forged_descriptions_load_or_are_refused(saved, tmp_path_factory, data):
     except ModelFileError:
         return
     assert type(model).__module__.startswith("polyadic.")
+    assert_predicts(model)
+
+
+def assert_predicts(model):
+    """Predict with a model that was let in: numbers, or an error that names what is wrong."""
+    try:
+        predicted = model.predict(X)
+    except (ValueError, MemoryError) as error:
+        assert re.match("`(X|memory_limit)` must", str(error))  # noqa: PT017
+    else:
+        assert len(predicted) == len(X)
+
+
+def with_arrays(content, change):
+    """Return the file with one array changed, and a checksum that fits it."""
+    description, arrays = model_file._CONTAINER.unpack(content)
+    return model_file._CONTAINER.pack(description, change(dict(arrays)))
+
+
+WRONG_ARRAYS = {
+    "another shape": lambda a: a.reshape(-1)[:-1],
+    "one more dimension": lambda a: a[..., None],
+    "nothing": lambda a: a[:0],
+    "single precision": lambda a: a.astype(np.float32),
+    "whole numbers": lambda a: a.astype(np.int64),
+    "not numbers": lambda a: np.full(a.shape, np.nan),
+    "backwards": lambda a: np.ascontiguousarray(a[::-1]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ARRAYS)
+@pytest.mark.parametrize("kind", ["quantized", "plain", "automatic"])
+def test_arrays_that_do_not_fit_are_refused_or_do_no_harm(wrong, kind, tmp_path):
+    if kind == "automatic":
+        model = polyadic.FeatureLearningRegressor(effort=0.05, n_estimators=1, random_state=0)
+    else:
+        maps = [FourierFeatures(2.0), PurePowerFeatures()]
+        model = polyadic.FeatureLearningRegressor(maps, quantized=kind == "quantized", **SMALL)
+    polyadic.save(model.fit(X, Y), tmp_path / "whole")
+    whole = (tmp_path / "whole").read_bytes()
+    refused = 0
+    for name in model_file._CONTAINER.unpack(whole)[1]:
+
+        def change(arrays, name=name):
+            return {**arrays, name: WRONG_ARRAYS[wrong](arrays[name])}
+
+        (tmp_path / "forged").write_bytes(with_arrays(whole, change))
+        try:
+            forged = polyadic.load(tmp_path / "forged")
+        except ModelFileError as error:
+            refused += 1
+            assert str(tmp_path / "forged") in str(error)  # noqa: PT017
+        else:
+            assert_predicts(forged)
+    assert refused > 0
 
 
 def test_deep_nesting_is_refused(saved, tmp_path):

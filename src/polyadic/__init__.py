@@ -1,14 +1,13 @@
 """Kernel regression without a kernel matrix and without a search for hyperparameters."""
 
+from polyadic._version import __version__
 from polyadic.estimators import (
     FeatureLearningRegressor,
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
+from polyadic.estimators.saving import load, save
 from polyadic.sources.files.row_source import open_rows
-from polyadic.storage.model_file import load, save
-
-__version__ = "0.1.0"
 
 __all__ = [
     "FeatureLearningRegressor",
@@ -19,3 +18,19 @@ __all__ = [
     "open_rows",
     "save",
 ]
+
+_SUBPACKAGES = ("datasets", "experiments", "features", "inspection")
+
+
+def __getattr__(name: str) -> object:
+    """Import a public sub-package when it is first asked for."""
+    if name in _SUBPACKAGES:
+        from importlib import import_module
+
+        return import_module(f"polyadic.{name}")
+    raise AttributeError(f"module 'polyadic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Show what is public; modules that were imported on the way are not."""
+    return sorted([*__all__, *_SUBPACKAGES])

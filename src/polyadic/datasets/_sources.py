@@ -1,19 +1,15 @@
-"""Where files are looked for, and how they are fetched and written."""
+"""Where files are looked for, and where they are kept."""
 
 from __future__ import annotations
 
 import os
-import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from polyadic.model.kernel_cache import user_cache
 from polyadic.storage.atomic import replacing
-
-UCI_URL = "https://archive.ics.uci.edu/static/public"
-_TIMEOUT = 30.0
 
 
 def data_folders(data_folder: str | os.PathLike[str] | None = None) -> list[Path]:
@@ -31,14 +27,7 @@ def data_folders(data_folder: str | os.PathLike[str] | None = None) -> list[Path
         left out.
     """
     named = [data_folder, os.environ.get("POLYADIC_DATA")]
-    return [*(Path(folder).expanduser() for folder in named if folder), cache_folder()]
-
-
-def cache_folder() -> Path:
-    """Return the folder that downloads are kept in."""
-    if sys.platform == "win32" and "LOCALAPPDATA" in os.environ:
-        return Path(os.environ["LOCALAPPDATA"]) / "polyadic"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "polyadic"
+    return [*(Path(folder).expanduser() for folder in named if folder), user_cache()]
 
 
 def find(folders: list[Path], *layouts: tuple[str, ...]) -> tuple[Path, ...] | None:
@@ -54,21 +43,6 @@ def find(folders: list[Path], *layouts: tuple[str, ...]) -> tuple[Path, ...] | N
 @contextmanager
 def cached(name: str) -> Iterator[IO[bytes]]:
     """Open a file of the cache for writing; it appears whole or not at all."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with replacing(cache_folder() / name) as file:
+    user_cache().mkdir(parents=True, exist_ok=True)
+    with replacing(user_cache() / name) as file:
         yield file
-
-
-def download(url: str, label: str) -> bytes:
-    """Return what is at `url`, with a bar on standard error while it comes."""
-    import click
-
-    with urllib.request.urlopen(url, timeout=_TIMEOUT) as response:
-        length = int(response.headers.get("Content-Length") or 0)
-        parts = []
-        bar: Any = click.progressbar(length=length, label=label, file=sys.stderr)
-        with bar:
-            while part := response.read(1 << 16):
-                parts.append(part)
-                bar.update(len(part))
-        return b"".join(parts)

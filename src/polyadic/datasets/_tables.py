@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import warnings
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from sklearn.utils import Bunch
 
 from polyadic.datasets import _sources
 from polyadic.datasets._catalog import CATALOG, Known
-from polyadic.datasets._formats import read_matrix
+from polyadic.model.kernel_cache import user_cache
 
 Table = NDArray[np.float64]
 
@@ -25,20 +22,38 @@ def load_table(name: str, data_folder: str | os.PathLike[str] | None, download: 
     """Return one of the sets in the catalog."""
     known = CATALOG[name]
     folders = _sources.data_folders(data_folder)
-    paths = _sources.find(folders, (f"{name}.csv",), known.uci_files)
+    paths = _sources.find(folders, (f"{name}.csv",))
     if paths is not None:
-        table = np.concatenate([read_matrix(path) for path in paths])
-        source = " and ".join(map(str, paths))
-        return _bunch(known, checked(known, table, source), source)
-    if download:
-        return _download(name, known, folders)
-    raise FileNotFoundError(_where_to_put(name, known, folders))
+        return _bunch(known, checked(known, _read_csv(paths[0]), str(paths[0])), str(paths[0]))
+    if not download:
+        raise FileNotFoundError(_where_to_put(name, known, folders))
+    try:
+        table = checked(known, _from_openml(known), "OpenML")
+    except Exception as error:  # whatever a server or the lack of one can do
+        raise FileNotFoundError(
+            f"{_where_to_put(name, known, folders)} Downloading failed (OpenML: {error})."
+        ) from error
+    header = ",".join([*known.columns, "target"])
+    with _sources.cached(f"{name}.csv") as file:
+        np.savetxt(file, table, fmt="%.17g", delimiter=",", header=header, comments="")
+    return _bunch(known, table, "OpenML")
+
+
+def _read_csv(path: Path) -> Table:
+    """Return the numbers of a file with a header."""
+    try:
+        return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is not a table of numbers with a header ({error}). Remove the file to "
+            "download it again."
+        ) from None
 
 
 def checked(known: Known, table: Table, source: str) -> Table:
     """Return inputs and target of a table that is what it should be; raise otherwise.
 
-    The columns after the target (a second target, at UCI and OpenML) are left out.
+    The columns after the target (a second target, at OpenML) are left out.
     """
     table = table[:, : len(known.columns) + 1]
     shape = (known.rows, len(known.columns) + 1)
@@ -69,31 +84,11 @@ def _bunch(known: Known, table: Table, source: str) -> Bunch:
     )
 
 
-def _download(name: str, known: Known, folders: list[Path]) -> Bunch:
-    """Return the set from the first source that gives it, and keep it in the cache."""
-    sources: dict[str, Callable[[Known], Table]] = {"OpenML": _from_openml, "UCI": _from_uci}
-    failures = []
-    for source, fetch in sources.items():
-        try:
-            table = checked(known, fetch(known), source)
-        except Exception as error:  # whatever a server or the lack of one can do
-            failures.append(f"{source}: {error}")
-            continue
-        header = ",".join([*known.columns, "target"])
-        with _sources.cached(f"{name}.csv") as file:
-            np.savetxt(file, table, fmt="%.17g", delimiter=",", header=header, comments="")
-        return _bunch(known, table, source)
-    raise FileNotFoundError(
-        f"{_where_to_put(name, known, folders)} Downloading failed ({'; '.join(failures)})."
-    )
-
-
 def _where_to_put(name: str, known: Known, folders: list[Path]) -> str:
-    files = " and ".join(known.uci_files)
     return (
         f"The data set {name!r} is in none of {', '.join(map(str, folders))}. "
-        f"Put {name}.csv there ({len(known.columns)} inputs and the target, with a header), "
-        f"or {files} from https://archive.ics.uci.edu/dataset/{known.uci_id}."
+        f"Put {name}.csv there ({len(known.columns)} inputs and the target, with a header), made "
+        f"from https://archive.ics.uci.edu/dataset/{known.uci_id}."
     )
 
 
@@ -106,7 +101,7 @@ def _from_openml(known: Known) -> Table:
     with warnings.catch_warnings(action="ignore"):  # of the retry: its outcome is told
         bunch: Any = fetch_openml(
             data_id=known.openml_id,
-            data_home=str(_sources.cache_folder() / "openml"),
+            data_home=str(user_cache() / "openml"),
             target_column=None,
             as_frame=False,
             parser="liac-arff",
@@ -114,12 +109,3 @@ def _from_openml(known: Known) -> Table:
             delay=0.2,
         )
     return np.asarray(bunch.data, dtype=np.float64)
-
-
-def _from_uci(known: Known) -> Table:
-    """Return the table of UCI's archive, its files one after another."""
-    url = f"{_sources.UCI_URL}/{known.uci_id}/{known.uci_archive}"
-    content = _sources.download(url, f"{known.title} from UCI")
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        tables = [read_matrix(Path(name), archive.read(name)) for name in known.uci_files]
-    return np.concatenate(tables)

@@ -22,6 +22,7 @@ from polyadic.compute import ENGINES, Compute, ComputeSpec
 from polyadic.estimators._members import (
     MemberRun,
     describe_fit,
+    describe_parameters,
     fit_member,
     fitted_attributes,
     is_small,
@@ -36,7 +37,7 @@ from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.files.streamed import FileSource
-from polyadic.storage.checkpoint import Checkpoint, KeptFit
+from polyadic.storage.checkpoint import Checkpoint, MemberCheckpoint
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -136,7 +137,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
                         late = time.monotonic() > deadline
                         return bool(on_epoch(so_far)) or run.is_stopped or late
 
-                    keeper = KeptFit(checkpoint, f"member {index}", tell)
+                    keeper = MemberCheckpoint(checkpoint, f"member {index}", tell)
                     model = models[index] if index < len(models) else None
                     run.results[index] = fit_member(
                         self, data, layout, compute, seeds[index], model, keeper
@@ -195,7 +196,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         """Open the checkpoint of this fit, or one that is kept nowhere."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
-        return Checkpoint(self.checkpoint, describe_fit(self, data, earlier), maps)
+        defaults = describe_parameters(type(self)())
+        return Checkpoint(self.checkpoint, describe_fit(self, data, earlier), maps, defaults)
 
     def _seeds(self, count: int, checkpoint: Checkpoint) -> list[int]:
         """Draw one seed for each member, or go on with those of the checkpoint."""

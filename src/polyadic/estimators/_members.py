@@ -181,16 +181,20 @@ def is_small(data: Data) -> bool:
 
 def describe_fit(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> dict[str, Any]:
     """Return what a fit depends on, as JSON with digests for arrays."""
-    parameters = {
-        name: value
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _WITHOUT_CONSEQUENCE
-    }
-    described = {name: _describe(value, name) for name, value in parameters.items()}
-    known = {"estimator": type(estimator).__name__, "data": str(data.fingerprint()), **described}
+    known = {"estimator": type(estimator).__name__, "data": str(data.fingerprint())}
+    known |= describe_parameters(estimator)
     if earlier:
         known["warm start"] = _describe(list(earlier), "warm_start")
     return known
+
+
+def describe_parameters(estimator: Any) -> dict[str, Any]:
+    """Return the parameters that a fit depends on, as JSON with digests for arrays."""
+    return {
+        name: _describe(value, name)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _WITHOUT_CONSEQUENCE
+    }
 
 
 def _describe(value: Any, name: str) -> Any:

@@ -32,7 +32,7 @@ from polyadic.search.policy import (
 from polyadic.search.search import Search
 from polyadic.search.trials import Choice, Trial
 from polyadic.sources.data import Data
-from polyadic.storage.checkpoint import Journal, KeptFit
+from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
 _SHARE_ROWS = 5_000  # for `feature_weights_`
 
@@ -313,7 +313,7 @@ class FeatureLearningRegressor(CPDRegressor):
                     self.validation_fraction,
                     seeds[index],
                     journal=Journal(checkpoint, f"trials {index}"),
-                    keeper=KeptFit(checkpoint, f"member {index}"),
+                    keeper=MemberCheckpoint(checkpoint, f"member {index}"),
                     check=run.require_running,
                     deadline=deadline,
                     on_trial=partial(progress.trial, index),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from polyadic.experiments.cells import Cell
 from polyadic.storage.atomic import replacing
-
-if TYPE_CHECKING:
-    from polyadic.experiments.summary import Cell
 
 _COLOURS = {"FL": "#c8541c", "CV": "#1c6dc8"}
 _NAMES = {"FL": "feature learning", "CV": "cross-validated"}

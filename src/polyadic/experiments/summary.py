@@ -1,15 +1,13 @@
-"""Summaries: mean and deviation over restarts, beside what the paper reports."""
+"""Summaries: tables of mean and deviation, beside what the paper reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from polyadic.experiments.paper import REGULARISATIONS, TABLE_1
-from polyadic.experiments.runs import SETTINGS_ORDER, Line, Run
+from polyadic.experiments.cells import Cell, cells
+from polyadic.experiments.figures import draw
+from polyadic.experiments.runs import Line
 from polyadic.storage.atomic import replacing
 
 TITLES = {
@@ -21,56 +19,8 @@ TITLES = {
 MODELS = {"FL": "feature learning", "CV": "cross-validated"}
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One combination of set, model and number of maps, over its restarts."""
-
-    run: Run
-    restarts: int
-    mse: float
-    mse_std: float
-    seconds: float
-    seconds_std: float
-
-    @property
-    def paper(self) -> tuple[float, float | None, float] | None:
-        """Mean MSE, its deviation and seconds in the paper, where it has this cell."""
-        run = self.run
-        if run.experiment == "table1":
-            mse, seconds = TABLE_1[run.dataset][run.regularisation]
-            return mse, None, seconds
-        if run.n_maps != len(run.setting.periods) or run.dataset == "nycflights":
-            return None
-        return run.setting.fl if run.model == "FL" else run.setting.cv
-
-
-def cells(lines: Iterable[Line]) -> list[Cell]:
-    """Average fits that differ in the restart alone, sets in order of size."""
-    groups: dict[Run, list[Line]] = {}
-    for run, outcome in lines:
-        key = Run(run.experiment, run.dataset, run.model, run.regularisation, run.n_maps, 0)
-        groups.setdefault(key, []).append((run, outcome))
-    found = []
-    for key, group in groups.items():
-        mse = np.array([outcome.test_mse for _, outcome in group])
-        seconds = np.array([outcome.seconds for _, outcome in group])
-        found.append(Cell(key, len(group), mse.mean(), mse.std(), seconds.mean(), seconds.std()))
-    kinds = list(REGULARISATIONS)
-    return sorted(
-        found,
-        key=lambda cell: (
-            SETTINGS_ORDER.index(cell.run.dataset),
-            kinds.index(cell.run.regularisation),
-            cell.run.model == "CV",
-            cell.run.n_maps,
-        ),
-    )
-
-
 def write_summary(experiment: str, lines: Sequence[Line], folder: Path) -> Path:
     """Write the page, the table as CSV and the pictures of an experiment."""
-    from polyadic.experiments.figures import draw
-
     found = cells(lines)
     with replacing(folder / f"{experiment}.csv") as file:
         file.write(_csv(found).encode())

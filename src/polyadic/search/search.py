@@ -261,7 +261,7 @@ class Search:
         best = self._journal.result(lambda: self._best_of(stage, trial, rows, epochs, restart))
         self._spent += epochs * self._work(rows, trial.candidate)
         self._note(stage, best, rows, epochs)
-        self._on_trial(stage, min(0.98, self._spent / self._space.work))
+        self._on_trial(stage, min(0.98, self._spent / max(self._space.work, 1.0)))
         return best
 
     def _best_of(self, stage: str, trial: Trial, rows: Data, epochs: int, restart: bool) -> Trial:

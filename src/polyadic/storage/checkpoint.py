@@ -18,14 +18,14 @@ from typing import Any, Generic, Self, TypeVar
 
 from polyadic.features import FeatureMap
 from polyadic.model import als
-from polyadic.storage.atomic import leftovers, replacing
+from polyadic.storage.atomic import remove_leftovers, replacing
 from polyadic.storage.container import Container
 from polyadic.storage.values import Decoder, Encoder, ModelFileError
 
 T = TypeVar("T")
 
-# A value is written as soon as writing would not take more than this share of the time.
-_SHARE_OF_TIME = 0.05
+# Spend at most this fraction of the run time on writing checkpoints.
+_FRACTION_OF_TIME = 0.05
 # Inside an epoch that takes long, a checkpoint is written so often.
 _SECONDS_INSIDE_AN_EPOCH = 120.0
 
@@ -52,6 +52,8 @@ class Checkpoint:
         What the fit depends on; a checkpoint with another identity is refused.
     feature_maps : iterable of FeatureMap
         Those of the fit, so that a user's own can be read back.
+    defaults : dict, optional
+        What `identity` would have been for names that a file of an older version lacks.
     """
 
     def __init__(
@@ -59,10 +61,11 @@ class Checkpoint:
         path: str | os.PathLike[str] | None,
         identity: dict[str, Any],
         feature_maps: Iterable[FeatureMap] = (),
+        defaults: dict[str, Any] | None = None,
     ) -> None:
         self._path = None if path is None else Path(path)
         self._values: dict[str, Any] = {}
-        self._identity = identity
+        self._identity, self._defaults = identity, defaults or {}
         self._lock = threading.RLock()
         self._written, self._duration = -float("inf"), 0.0
         self._pending = False
@@ -85,7 +88,7 @@ class Checkpoint:
             if self._path is None:
                 return
             self._pending = True
-            if time.monotonic() - self._written > self._duration / _SHARE_OF_TIME:
+            if time.monotonic() - self._written > self._duration / _FRACTION_OF_TIME:
                 self.write()
 
     def write(self) -> None:
@@ -131,9 +134,8 @@ class Checkpoint:
         """Remove the file, and what processes left that were killed while they wrote it."""
         if self._path is None:
             return
-        self._path.unlink(missing_ok=True)
-        for left in leftovers(self._path):
-            left.unlink(missing_ok=True)
+        Path(os.path.realpath(self._path)).unlink(missing_ok=True)
+        remove_leftovers(self._path)
 
     def _read(self, path: Path, maps: set[type[FeatureMap]]) -> dict[str, Any]:
         try:
@@ -153,7 +155,7 @@ class Checkpoint:
         """Raise unless the file is of this very fit."""
         names = [*self._identity, *(name for name in other if name not in self._identity)]
         for name in names:
-            was, now = other.get(name), self._identity.get(name)
+            was, now = other.get(name, self._defaults.get(name)), self._identity.get(name)
             if was != now:
                 shown = "" if name == "data" else f" (it has {was!r}, this fit has {now!r})"
                 raise CheckpointError(
@@ -185,7 +187,7 @@ class Journal(Generic[T]):
         return self._known[self._turn - 1]
 
 
-class KeptFit(als.Keeper):
+class MemberCheckpoint(als.Keeper):
     """One member's fit so far, in a checkpoint.
 
     Parameters

@@ -54,7 +54,7 @@ class Container:
             "format": self.format,
             "version": str(self.version),
             "sha256": _NO_CHECKSUM,
-            "model": json.dumps(description, ensure_ascii=False),
+            "model": json.dumps(description),
         }
         content = _with_sorted_header(bytes(save(arrays, metadata=metadata)))
         start = self._checksum_place(content)

@@ -1,4 +1,4 @@
-"""Model files: a fitted estimator in one file, without pickle.
+"""Model files: what a fitted estimator is made of in one file, without pickle.
 
     class, parameters, fitted attributes, notes
 
@@ -8,185 +8,183 @@ objects of polyadic's own classes and of those the caller names, and runs nothin
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from polyadic.compute import ComputeSpec, check_device
-from polyadic.estimators import (
-    FeatureLearningRegressor,
-    KernelMachineRegressor,
-    KernelMachineRegressorCV,
-)
-from polyadic.features import FeatureMap
-from polyadic.storage.atomic import replacing
+import numpy as np
+
+from polyadic.features import FeatureMap, TensorLayout
+from polyadic.members import Member
+from polyadic.model.als import Model
+from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.storage.container import Container
 from polyadic.storage.values import Decoder, Encoder, ModelFileError
 
-__all__ = ["ModelFileError", "load", "load_with_notes", "save"]
+__all__ = ["ModelFileError", "SavedModel"]
 
-MODEL = Container("polyadic", "model file", version=1, remedy="Save it again.")
-_ESTIMATORS = {
-    cls.__name__: cls
-    for cls in (FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV)
-}
+_CONTAINER = Container("polyadic", "model file", version=1, remedy="Save it again.")
 # Fitted attributes are those whose names end with an underscore, and these.
 _PRIVATE_ATTRIBUTES = ("_single_target",)
+_REMEDIES = {
+    "parameters": "A parameter that a prediction does not need can be set to a plain value "
+    "before: model.set_params({name}=None).",
+    "fitted": "Delete the attribute before: del model.{name}.",
+    "notes": "Keep strings, numbers, lists, dicts and arrays in `notes`.",
+}
 
 
-def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted estimator to a file that :func:`load` reads back bit for bit.
-
-    Parameters
-    ----------
-    model : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
-        The fitted estimator.
-    path : path
-        The file.  It appears whole or not at all; one that is there is replaced.
-    notes : dict, optional
-        Anything to keep beside the model: strings, numbers, lists, dicts and arrays.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import polyadic
-    >>> from sklearn.datasets import make_friedman1
-    >>> X, y = make_friedman1(60, random_state=0)
-    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "friedman.polyadic")
-    ...     polyadic.save(model, path)
-    ...     again = polyadic.load(path)
-    >>> bool((again.predict(X) == model.predict(X)).all())
-    True
-    """
-    from sklearn.utils.validation import check_is_fitted
-
-    if type(model).__name__ not in _ESTIMATORS:
-        raise TypeError(
-            f"`model` must be one of {', '.join(_ESTIMATORS)}, got {type(model).__name__}. "
-            "Save the polyadic step of a pipeline, or pickle the whole of it."
-        )
-    check_is_fitted(model)
-    content = _packed(model, notes or {})
-    with replacing(path) as file:
-        file.write(content)
-
-
-def load(path: str | os.PathLike[str], *, feature_maps: Iterable[type[FeatureMap]] = ()) -> Any:
-    """Return the fitted estimator that :func:`save` wrote.
+@dataclass(frozen=True)
+class SavedModel:
+    """An estimator in parts.
 
     Parameters
     ----------
-    path : path
-        The file.
-    feature_maps : iterable of classes, optional
-        Your own feature maps that the model may be made of; polyadic's are always known.
-
-    Returns
-    -------
-    model : estimator
-        Equal to the saved one in every parameter and every bit of its arrays.  A `device` that
-        cannot be used here becomes None, with a warning: the model predicts on the CPU then.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is damaged, changed, of another kind or of a newer version.
+    estimator : str
+        The name of its class.
+    parameters, fitted, notes : dict
+        What it was made with, what it learned, and what was kept beside it.
     """
-    return load_with_notes(path, feature_maps=feature_maps)[0]
+
+    estimator: str
+    parameters: dict[str, Any]
+    fitted: dict[str, Any]
+    notes: dict[str, Any]
+
+    def pack(self) -> bytes:
+        """Return the bytes of the file."""
+        encoder = Encoder()
+        description = {
+            "class": self.estimator,
+            "parameters": _encode_each(encoder, self.parameters, "parameters"),
+            "fitted": _encode_each(encoder, self.fitted, "fitted"),
+            "notes": _encode_each(encoder, {"notes": self.notes}, "notes")["notes"],
+        }
+        return _CONTAINER.pack(description, encoder.arrays)
+
+    @classmethod
+    def unpack(cls, content: bytes, feature_maps: Iterable[type[FeatureMap]] = ()) -> SavedModel:
+        """Return what the bytes of a file stand for, checked as far as a prediction relies on it.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is damaged, changed, of another kind, of a newer version, or does not
+            hold together.
+        """
+        try:
+            description, arrays = _CONTAINER.unpack(content)
+            decoder = Decoder(arrays, feature_maps)
+            parameters, fitted = (
+                {name: decoder.decode(value) for name, value in description[part].items()}
+                for part in ("parameters", "fitted")
+            )
+            saved = cls(
+                description["class"], parameters, fitted, decoder.decode(description["notes"])
+            )
+            saved._check()
+        except ModelFileError:
+            raise
+        except _FORGED as error:
+            # The checksum is right, so somebody wrote this on purpose, or with another polyadic.
+            raise ModelFileError(f"the model in this file is inconsistent ({error!r}).") from None
+        return saved
+
+    def _check(self) -> None:
+        for name in self.fitted:
+            if not is_fitted_attribute(name):
+                raise ModelFileError(f"{name!r} is no fitted attribute.")
+        _require(isinstance(self.estimator, str), "its estimator has no name.")
+        _require(isinstance(self.notes, dict), "its notes are not a dictionary.")
+        n_inputs, members = self.fitted["n_features_in_"], self.fitted["members_"]
+        _require(isinstance(n_inputs, int), "its number of inputs is not a number.")
+        _require(isinstance(members, list) and len(members) > 0, "it has no members.")
+        targets = self.fitted["target_scaling_"]
+        _check_target_scaling(targets, self.fitted["_single_target"])
+        for member in members:
+            _check_member(member, n_inputs, len(targets.mean))
+        names = self.fitted.get("feature_names_in_")
+        if names is not None:
+            fits = isinstance(names, np.ndarray) and names.shape == (n_inputs,)
+            _require(fits and names.dtype.kind in "OU", "its names do not fit its inputs.")
 
 
-def load_with_notes(
-    path: str | os.PathLike[str], *, feature_maps: Iterable[type[FeatureMap]] = ()
-) -> tuple[Any, dict[str, Any]]:
-    """Return the estimator of a file and the notes that were saved beside it."""
-    content = Path(path).read_bytes()
-    try:
-        description, arrays = MODEL.unpack(content)
-        model, notes = _restored(description, Decoder(arrays, feature_maps))
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
-        # The checksum is right, so somebody wrote this on purpose, or with another polyadic.
-        raise ModelFileError(
-            f"{path}: the model in this file is inconsistent ({error!r})."
-        ) from None
-    _require_device(model, path)
-    return model, notes
+# What reading a forged description may end in.
+_FORGED = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
-def _require_device(model: Any, path: str | os.PathLike[str]) -> None:
-    """Let a model that was fitted elsewhere predict on the CPU where its device is not there."""
-    if not isinstance(model.device, str) or not ComputeSpec(device=model.device).uses_torch:
-        return
-    try:
-        check_device(model.device)
-    except (ImportError, ValueError) as error:
-        warnings.warn(
-            f"{path} was fitted with device={model.device!r}, which cannot be used here: it "
-            f"predicts on the CPU. ({error})",
-            stacklevel=4,
-        )
-        model.set_params(device=None)
-
-
-def _packed(model: Any, notes: dict[str, Any]) -> bytes:
-    """Return the bytes of a model file."""
-    encoder = Encoder()
-    parameters = model.get_params(deep=False)
-    description = {
-        "class": type(model).__name__,
-        "parameters": {name: encoder.encode(value, name) for name, value in parameters.items()},
-        "fitted": {
-            name: encoder.encode(value, name) for name, value in _fitted_attributes(model).items()
-        },
-        "notes": encoder.encode(notes, "notes"),
-    }
-    return MODEL.pack(description, encoder.arrays)
-
-
-def _fitted_attributes(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(model).items() if _is_fitted_attribute(name)}
-
-
-def _is_fitted_attribute(name: str) -> bool:
+def is_fitted_attribute(name: str) -> bool:
+    """Whether an attribute of an estimator is part of its file."""
     public = name.endswith("_") and not name.startswith("_")
     return public or name in _PRIVATE_ATTRIBUTES
 
 
-def _restored(description: dict[str, Any], decoder: Decoder) -> tuple[Any, dict[str, Any]]:
-    """Return the estimator that a description stands for, and its notes."""
-    if description["class"] not in _ESTIMATORS:
-        raise ModelFileError(f"this polyadic has no estimator {description['class']!r}.")
-    parameters = {k: decoder.decode(v) for k, v in description["parameters"].items()}
-    model = _ESTIMATORS[description["class"]](**parameters)
-    model._validate_params()
-    for name, value in description["fitted"].items():
-        if not _is_fitted_attribute(name):
-            raise ModelFileError(f"{name!r} is no fitted attribute.")
-        setattr(model, name, decoder.decode(value))
-    _check_members(model)
-    notes = decoder.decode(description["notes"])
-    if not isinstance(notes, dict):
-        raise ModelFileError("its notes are not a dictionary.")
-    return model, notes
+def _encode_each(encoder: Encoder, values: dict[str, Any], part: str) -> dict[str, Any]:
+    """Return values as JSON; an error says what to do about one that cannot be written."""
+    encoded = {}
+    for name, value in values.items():
+        try:
+            encoded[name] = encoder.encode(value, name)
+        except ModelFileError as error:
+            raise ModelFileError(f"{error} {_REMEDIES[part].format(name=name)}") from None
+    return encoded
 
 
-def _check_members(model: Any) -> None:
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ModelFileError(otherwise)
+
+
+def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:
     """Raise unless cores, maps and inputs fit together, as prediction takes for granted."""
-    targets = {len(member.model.cores) for member in model.members_}
-    if len(targets) != 1:
-        raise ModelFileError("its members do not agree on the number of targets.")
-    for member in model.members_:
-        layout, weights = member.layout, member.model.map_weights
-        if not isinstance(member.share, float):
-            raise ModelFileError("the share of a member is not a number.")
-        if len(layout.n_basis) != model.n_features_in_ or weights.shape != (len(layout.maps),):
-            raise ModelFileError("its feature maps do not fit its inputs or weights.")
-        for cores in member.model.cores:
-            ranks = {core.shape[1] for core in cores}
-            if len(ranks) != 1 or tuple(len(core) for core in cores) != layout.core_sizes:
-                raise ModelFileError("its cores do not fit its feature maps.")
+    kinds = (Member, InputScaling, TensorLayout, Model)
+    parts = (member, member.inputs, member.layout, member.model)
+    _require(all(map(isinstance, parts, kinds)), "a member is not made of what members are.")
+    layout, model = member.layout, member.model
+    _require(isinstance(member.share, float), "the share of a member is not a number.")
+    _check_input_scaling(member.inputs, n_inputs)
+    _require(
+        isinstance(layout.maps, tuple)
+        and len(layout.maps) > 0
+        and all(isinstance(each, FeatureMap) for each in layout.maps)
+        and isinstance(layout.n_basis, tuple)
+        and len(layout.n_basis) == n_inputs
+        and all(type(size) is int and size >= 1 for size in layout.n_basis)
+        and isinstance(layout.quantized, bool)
+        and _is_real(model.map_weights, len(layout.maps)),
+        "its feature maps do not fit its inputs or weights.",
+    )
+    _require(
+        isinstance(model.cores, tuple) and len(model.cores) == n_targets,
+        "its members do not agree on the number of targets.",
+    )
+    kind = np.complex128 if layout.is_complex else np.float64
+    for cores in model.cores:
+        ranks = {core.shape[1:] for core in cores}
+        sound = tuple(len(core) for core in cores) == layout.core_sizes and len(ranks) == 1
+        sound = sound and all(core.ndim == 2 and core.dtype == kind for core in cores)
+        _require(sound and ranks != {(0,)}, "its cores do not fit its feature maps.")
+
+
+def _check_input_scaling(scaling: InputScaling, n_inputs: int) -> None:
+    columns = [scaling.knots, scaling.values]
+    sound = all(isinstance(each, tuple) and len(each) == n_inputs for each in columns)
+    sound = sound and _is_real(scaling.slopes, n_inputs, finite=False)
+    for knots, values in zip(*columns, strict=sound):
+        sound = sound and _is_real(knots) and _is_real(values, len(knots))
+        sound = sound and len(knots) > 0 and bool((np.diff(knots) > 0).all())
+    _require(sound, "the scaling of its inputs does not hold together.")
+
+
+def _check_target_scaling(scaling: Any, single_target: Any) -> None:
+    sound = isinstance(scaling, TargetScaling) and isinstance(single_target, bool)
+    sound = sound and _is_real(scaling.mean) and _is_real(scaling.scale, len(scaling.mean))
+    sound = sound and (len(scaling.mean) == 1 or not single_target)
+    _require(sound, "the scaling of its targets does not hold together.")
+
+
+def _is_real(value: Any, length: int | None = None, *, finite: bool = True) -> bool:
+    """Whether a value is a vector of double precision, of one length where that is known."""
+    sound = isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1
+    sound = sound and (length is None or len(value) == length)
+    return bool(sound and (not finite or np.isfinite(value).all()))

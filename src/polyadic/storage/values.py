@@ -23,29 +23,52 @@ from numpy.typing import NDArray
 
 from polyadic import features
 from polyadic.features import FeatureMap, TensorLayout
+from polyadic.members import Member
+from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
+from polyadic.rows.scaling import InputScaling, TargetScaling
+from polyadic.search.candidates import Candidate
+from polyadic.search.trials import Trial
 
-# Fields of version 1 that have another name now.
-_RENAMED_FIELDS = {"Model": {"weights": "map_weights"}}
+# All that files hold, under the names that version 1 gave them.
+RECORDS: dict[str, type] = {
+    "Candidate": Candidate,
+    "Epoch": Epoch,
+    "Fit": Fit,
+    "InputScaling": InputScaling,
+    "Member": Member,
+    "Model": Model,
+    "Record": Record,
+    "Sweep": Sweep,
+    "TargetScaling": TargetScaling,
+    "TensorLayout": TensorLayout,
+    "Trial": Trial,
+}
+_NAMES = {record: name for name, record in RECORDS.items()}
+# Fields that files of version 1 know under another name.
+_NAMES_IN_FILES = {"Model": {"map_weights": "weights"}}
 
 
 class ModelFileError(ValueError):
     """A model cannot be written to a file, or a file cannot be read as a model."""
 
 
-def _records() -> dict[str, type]:
-    """Return the dataclasses that models and checkpoints are made of, by name."""
-    # Here, because searches keep checkpoints, which are made of values.
-    from polyadic import members
-    from polyadic.model import als
-    from polyadic.rows import scaling
-    from polyadic.search import candidates, trials
+def _fields_of(record: Any) -> dict[str, Any]:
+    """Return what a record is made of, by the names that files have for it."""
+    if isinstance(record, TensorLayout):
+        return record.to_fields()
+    names = _NAMES_IN_FILES.get(_NAMES[type(record)], {})
+    fields = [field.name for field in dataclasses.fields(record)]
+    return {names.get(name, name): getattr(record, name) for name in fields}
 
-    found: dict[str, type] = {}
-    for module in (als, candidates, members, features, scaling, trials):
-        for value in vars(module).values():
-            if dataclasses.is_dataclass(value) and isinstance(value, type):
-                found[value.__name__] = value
-    return found
+
+def _record_of(name: str, fields: dict[str, Any]) -> Any:
+    """Return the record that a file describes."""
+    if name not in RECORDS:
+        raise ModelFileError(f"it holds a record {name!r} that is not known. Upgrade polyadic.")
+    if name == "TensorLayout":
+        return TensorLayout.from_fields(fields)
+    names = {old: new for new, old in _NAMES_IN_FILES.get(name, {}).items()}
+    return RECORDS[name](**{names.get(key, key): value for key, value in fields.items()})
 
 
 def _built_in_maps() -> dict[str, type[FeatureMap]]:
@@ -74,8 +97,12 @@ class Encoder:
             items = [self.encode(item, name) for item in value]
             return items if isinstance(value, list) else {"$tuple": items}
         if isinstance(value, dict):
-            pairs = [[self.encode(k, name), self.encode(v, name)] for k, v in value.items()]
-            return {"$dict": pairs}
+            return {
+                "$dict": [
+                    [self.encode(key, name), self.encode(item, f"{name}[{key!r}]")]
+                    for key, item in value.items()
+                ]
+            }
         if isinstance(value, np.ndarray):
             return self._array(value, name)
         return self._object(value, name)
@@ -95,24 +122,18 @@ class Encoder:
         return {tag: self._names[id(value)]}
 
     def _object(self, value: Any, name: str) -> dict[str, Any]:
-        kind = type(value).__name__
         if isinstance(value, FeatureMap):
             parameters = value.get_params(deep=False)
             encoded = {key: self.encode(item, name) for key, item in parameters.items()}
-            return {"$map": kind, "parameters": encoded}
-        if dataclasses.is_dataclass(value) and _records().get(kind) is type(value):
-            if isinstance(value, TensorLayout):
-                fields = value.to_fields()
-            else:
-                fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-            encoded = {key: self.encode(item, name) for key, item in fields.items()}
-            return {"$record": kind, "fields": encoded}
+            return {"$map": type(value).__name__, "parameters": encoded}
+        if type(value) in _NAMES:
+            encoded = {key: self.encode(item, name) for key, item in _fields_of(value).items()}
+            return {"$record": _NAMES[type(value)], "fields": encoded}
         if isinstance(value, np.random.RandomState):
             return {"$random": self.encode(list(value.get_state(legacy=True)), name)}
         raise ModelFileError(
             f"`{name}={value!r}` cannot be written to a model file: {type(value).__qualname__} is "
-            "neither data nor a class of polyadic. A parameter that a prediction does not need "
-            f"can be set to a plain value before: model.set_params({name}=None)."
+            "neither data nor a class of polyadic."
         )
 
 
@@ -126,7 +147,6 @@ class Decoder:
         self._arrays = {name: array.copy() for name, array in arrays.items()}
         self._complex: dict[str, NDArray[Any]] = {}
         self._maps = _built_in_maps() | {cls.__name__: cls for cls in feature_maps}
-        self._records = _records()
 
     def decode(self, value: Any) -> Any:
         """Return what a piece of JSON stands for."""
@@ -167,11 +187,8 @@ class Decoder:
         return np.array(value["$text"], dtype=np.str_ if value["fixed"] else object)
 
     def _record(self, value: dict[str, Any]) -> Any:
-        renamed = _RENAMED_FIELDS.get(value["$record"], {})
-        fields = {renamed.get(key, key): self.decode(item) for key, item in value["fields"].items()}
-        if value["$record"] == "TensorLayout":
-            return TensorLayout.from_fields(fields)
-        return self._records[value["$record"]](**fields)
+        fields = {key: self.decode(item) for key, item in value["fields"].items()}
+        return _record_of(value["$record"], fields)
 
     def _map(self, value: dict[str, Any]) -> FeatureMap:
         name = value["$map"]

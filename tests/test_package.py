@@ -1,0 +1,45 @@
+"""What `import polyadic` brings along, and what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    *("click", "dask", "jinja2", "llvmlite", "matplotlib", "numba", "pandas", "polars"),
+    *("pyarrow", "torch"),
+}
+
+
+def modules_after(statement):
+    """Return the modules that a statement loads in a new interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, json; {statement}; print(json.dumps([*sys.modules]))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1] / "src")},
+    )
+    return set(json.loads(done.stdout))
+
+
+def test_an_import_brings_nothing_heavy_along():
+    # scikit-learn itself takes pandas along where it is installed.
+    expected = HEAVY & modules_after("import sklearn.base")
+    assert HEAVY & modules_after("import polyadic") == expected
+    assert not expected & {"numba", "matplotlib", "torch", "dask"}
+
+
+def test_the_namespace_shows_what_is_public_and_nothing_else():
+    import polyadic
+
+    subpackages = {"datasets", "experiments", "features", "inspection"}
+    assert set(dir(polyadic)) == set(polyadic.__all__) | subpackages
+    assert all(getattr(polyadic, name) is not None for name in dir(polyadic))
+    with pytest.raises(AttributeError, match="'polyadic' has no attribute 'nothing'"):
+        polyadic.nothing  # noqa: B018
