@@ -94,10 +94,11 @@ def input_effects(
     at_rows = np.full((len(chosen), len(X)), mean)
     for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), grids, target):
         for group, others in block.without_each():
+            mean_others = block.weight * others.mean(axis=0)
             if group < len(chosen):
-                at_rows[group] += block.weight * (block.rows[group] @ others.mean(axis=0)).real
+                at_rows[group] += _sum_terms(block.rows[group], mean_others)
             if group in block.points:
-                curves[group] += block.weight * (block.points[group] @ others.mean(axis=0)).real
+                curves[group] += _sum_terms(block.points[group], mean_others)
         whole = block.weight * float(block.mean_without([]).sum().real)
         for group in set(range(len(chosen))) - set(block.rows):
             at_rows[group] += whole
@@ -223,12 +224,18 @@ def interaction_strengths(
             others = rest
             for group in set(range(len(chosen))) - {first, second}:
                 others = others * terms[group]
-            response = (terms[first] * terms[second]) @ others.mean(axis=0)
-            joint[index] += block.weight * response.real
+            mean_others = block.weight * others.mean(axis=0)
+            joint[index] += _sum_terms(terms[first] * terms[second], mean_others)
     return {
         pair: float(np.std(joint[index] - single[pair[0]] - single[pair[1]]))
         for index, pair in enumerate(pairs)
     }
+
+
+def _sum_terms(terms: NDArray[Any], factor: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the real part of the sum over r, row by row."""
+    # Many small products: threads of a BLAS cost more than they bring.
+    return np.asarray(np.einsum("nr,r->n", terms, factor).real)
 
 
 def _check_column(y: Any, n_rows: int) -> NDArray[np.float64]:

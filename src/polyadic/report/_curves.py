@@ -1,0 +1,113 @@
+"""Pictures of partial dependence: curves with the rows under them, bars for categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyadic.inspection import write_number
+from polyadic.report._drawing import ACCENT, INK, MUTED, draw, fit_text
+from polyadic.report._inputs import Curve, Pair
+
+Entry = tuple[str, str, str, str]
+"""Name, picture, words and caption of a figure."""
+
+
+def draw_curves(target: str, curves: list[Curve]) -> list[Entry]:
+    """Return one picture for each curve."""
+    widest = max(float(np.ptp(curve.values)) for curve in curves)
+    return [_draw_curve(target, curve, rank, widest) for rank, curve in enumerate(curves)]
+
+
+def _draw_curve(target: str, curve: Curve, rank: int, widest: float) -> Entry:
+    name, values = f"dependence{rank}", np.array(curve.values)
+    least, most = int(values.argmin()), int(values.argmax())
+    low, high = write_number(values[least]), write_number(values[most])
+    if curve.labels:
+        where = curve.labels
+        svg = draw(name, lambda ax: _paint_bars(ax, curve), 1.0 + 0.27 * max(3, len(values)))
+        kind, under = "Bar chart", "Rows are in brackets; the line is the mean."
+    else:
+        where = [write_number(point) for point in curve.points]
+        svg = draw(name, lambda ax: _paint_line(ax, curve, widest))
+        kind = "Line chart"
+        under = "Each mark below is one hundredth of the rows; the curve spans 98 % of them."
+    text = (
+        f"{kind} of the mean predicted {target} by {curve.name}: least, {low}, at "
+        f"{where[least]} and greatest, {high}, at {where[most]}."
+    )
+    return name, svg, text, f"{curve.name}: mean predictions from {low} to {high}. {under}"
+
+
+def _paint_bars(ax: Any, curve: Curve) -> None:
+    """Draw each level's distance from the mean over the rows."""
+    places, values = np.arange(len(curve.values)), np.array(curve.values)
+    mean = float(np.average(values, weights=curve.rows))
+    ax.barh(places, values - mean, left=mean, color=ACCENT)
+    ax.axvline(mean, color=MUTED, linewidth=0.8)
+    counted = zip(curve.labels, curve.rows, strict=True)
+    ax.set_yticks(places, [f"{fit_text(label, 18)} ({write_number(n)})" for label, n in counted])
+    ax.invert_yaxis()
+    ax.set(xlabel="mean prediction", title="")
+    ax.set_ylabel(fit_text(curve.name))
+
+
+def _paint_line(ax: Any, curve: Curve, widest: float) -> None:
+    few = {"marker": "o", "markersize": 4} if curve.rows else {}
+    ax.plot(curve.points, curve.values, color=ACCENT, **few)
+    # A curve that hardly moves should not look like the largest.
+    middle = (min(curve.values) + max(curve.values)) / 2
+    half = 0.55 * max(float(np.ptp(curve.values)), widest / 4) or 1.0
+    ax.set_ylim(middle - 1.2 * half, middle + half)
+    ax.plot(
+        curve.percentiles,
+        np.full(len(curve.percentiles), 0.03),
+        "|",
+        color=MUTED,
+        transform=ax.get_xaxis_transform(),
+    )
+    ax.set(xlabel=fit_text(curve.name), ylabel="mean prediction")
+
+
+def draw_pair(target: str, pair: Pair) -> Entry:
+    """Return the picture of two columns: a map, or a line for each level of a category."""
+    first, second = pair.curves
+    both = f"{first.name} and {second.name}"
+    low, high = write_number(pair.values.min()), write_number(pair.values.max())
+    kind = "Line chart" if second.labels else "Contour map"
+    under = "" if second.labels else " Points are rows."
+    return (
+        "dependence-pair",
+        draw("dependence-pair", lambda ax: _paint_pair(ax, pair)),
+        f"{kind} of the mean predicted {target} over {both}, from {low} to {high}.",
+        f"{both}, the two that act together most: beyond the sum of their own curves they move "
+        f"predictions by {write_number(pair.strength)} (standard deviation over the rows).{under}",
+    )
+
+
+def _paint_pair(ax: Any, pair: Pair) -> None:
+    first, second = pair.curves
+    ax.set_xlabel(fit_text(first.name))
+    if second.labels:
+        _paint_lines(ax, pair)
+        return
+    drawn = ax.contourf(first.points, second.points, pair.values.T, levels=8, cmap="cividis")
+    ends = [(curve.points[0], curve.points[-1]) for curve in pair.curves]
+    if pair.places is not None:
+        ax.scatter(*pair.places.T, s=3, color=INK, alpha=0.5, linewidths=0)
+    ax.set(xlim=ends[0], ylim=ends[1], ylabel=fit_text(second.name))
+    bar = ax.figure.colorbar(drawn, ax=ax, format="%g")
+    bar.set_label("mean prediction")
+    bar.outline.set_visible(False)
+
+
+def _paint_lines(ax: Any, pair: Pair) -> None:
+    first, second = pair.curves
+    places = np.arange(len(first.labels)) if first.labels else first.points
+    for label, values in zip(second.labels, pair.values.T, strict=True):
+        ax.plot(places, values, label=fit_text(label, 18), marker="o" if first.labels else None)
+    if first.labels:
+        ax.set_xticks(places, [fit_text(label, 12) for label in first.labels], rotation=30)
+    ax.set_ylabel("mean prediction")
+    ax.legend(frameon=False, fontsize=8, title=fit_text(second.name, 24), title_fontsize=8)
