@@ -169,7 +169,7 @@ def _list_facts(fitted: Fitted, path: str) -> list[tuple[str, str]]:
     """Return what was fitted on what; a model saved in Python knows nothing of its data."""
     facts = _read_note(fitted, path, "data", _describe_data) or []
     n_members = len(fitted.model.alpha_)
-    trend = ", and the linear trend they share" if len(fitted.model.members_) > n_members else ""
+    trend = " and a linear trend" if len(fitted.model.members_) > n_members else ""
     return [*facts, ("members", f"{n_members}{trend}")]
 
 

@@ -26,13 +26,17 @@ def _draw_curve(target: str, curve: Curve, rank: int, widest: float) -> Entry:
     low, high = write_number(values[least]), write_number(values[most])
     if curve.labels:
         where = curve.labels
-        svg = draw(name, lambda ax: _paint_bars(ax, curve), 1.0 + 0.27 * max(3, len(values)))
+        svg = draw(
+            name, lambda ax: _paint_bars(ax, curve, widest), 1.0 + 0.27 * max(3, len(values))
+        )
         kind, under = "Bar chart", "Rows are in brackets; the line is the mean."
     else:
         where = [write_number(point) for point in curve.points]
         svg = draw(name, lambda ax: _paint_line(ax, curve, widest))
-        kind = "Line chart"
-        under = "Each mark below is one hundredth of the rows; the curve spans 98 % of them."
+        span = (
+            "Points are values that rows have" if curve.rows else "The curve spans 98 % of the rows"
+        )
+        kind, under = "Line chart", f"{span}; each mark under it is one hundredth of them."
     text = (
         f"{kind} of the mean predicted {target} by {curve.name}: least, {low}, at "
         f"{where[least]} and greatest, {high}, at {where[most]}."
@@ -40,26 +44,24 @@ def _draw_curve(target: str, curve: Curve, rank: int, widest: float) -> Entry:
     return name, svg, text, f"{curve.name}: mean predictions from {low} to {high}. {under}"
 
 
-def _paint_bars(ax: Any, curve: Curve) -> None:
+def _paint_bars(ax: Any, curve: Curve, widest: float) -> None:
     """Draw each level's distance from the mean over the rows."""
     places, values = np.arange(len(curve.values)), np.array(curve.values)
     mean = float(np.average(values, weights=curve.rows))
     ax.barh(places, values - mean, left=mean, color=ACCENT)
     ax.axvline(mean, color=MUTED, linewidth=0.8)
     counted = zip(curve.labels, curve.rows, strict=True)
-    ax.set_yticks(places, [f"{fit_text(label, 18)} ({write_number(n)})" for label, n in counted])
+    ax.set_yticks(places, [f"{fit_text(label, 18)} ({n:,})" for label, n in counted])
     ax.invert_yaxis()
-    ax.set(xlabel="mean prediction", title="")
-    ax.set_ylabel(fit_text(curve.name))
+    ax.set(xlabel="mean prediction", xlim=_find_limits(curve.values, widest))
+    ax.set_ylabel(fit_text(curve.name, 24))
 
 
 def _paint_line(ax: Any, curve: Curve, widest: float) -> None:
     few = {"marker": "o", "markersize": 4} if curve.rows else {}
     ax.plot(curve.points, curve.values, color=ACCENT, **few)
-    # A curve that hardly moves should not look like the largest.
-    middle = (min(curve.values) + max(curve.values)) / 2
-    half = 0.55 * max(float(np.ptp(curve.values)), widest / 4) or 1.0
-    ax.set_ylim(middle - 1.2 * half, middle + half)
+    low, high = _find_limits(curve.values, widest)
+    ax.set_ylim(low - 0.1 * (high - low), high)  # room for the marks of the rows
     ax.plot(
         curve.percentiles,
         np.full(len(curve.percentiles), 0.03),
@@ -68,6 +70,13 @@ def _paint_line(ax: Any, curve: Curve, widest: float) -> None:
         transform=ax.get_xaxis_transform(),
     )
     ax.set(xlabel=fit_text(curve.name), ylabel="mean prediction")
+
+
+def _find_limits(values: list[float], widest: float) -> tuple[float, float]:
+    """Return the ends of an axis: a curve that hardly moves should not look like the largest."""
+    middle = (min(values) + max(values)) / 2
+    half = 0.55 * max(float(np.ptp(values)), widest / 4) or 1.0
+    return middle - half, middle + half
 
 
 def draw_pair(target: str, pair: Pair) -> Entry:

@@ -52,9 +52,9 @@ def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]
 
 def _draw_errors(subject: Subject, errors: Errors) -> list[Figure]:
     pairs = PredictionDisplay(errors.actual[:_MAX_POINTS], errors.predicted[:_MAX_POINTS])
-    shown, rows = len(pairs.actual), f"{write_number(errors.rows)} {subject.measured_on}"
+    shown, rows = len(pairs.actual), f"{errors.rows:,} {subject.measured_on}"
     if shown < errors.rows:
-        rows = f"{write_number(shown)} of the {rows}"
+        rows = f"{shown:,} of the {rows}"
     low, middle, high = map(write_number, errors.residual_quartiles)
     return [
         Figure(

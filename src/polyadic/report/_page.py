@@ -43,7 +43,9 @@ def _render(subject: Subject, findings: Findings) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["number"] = lambda value: "–" if value is None else write_number(value)
+    environment.filters["number"] = _write
+    environment.filters["count"] = "{:,}".format
+    environment.filters["score"] = lambda value: _write(None if value is None else round(value, 4))
     folder = files("polyadic.report")
     template = environment.from_string(folder.joinpath("template.html").read_text("utf-8"))
     return template.render(
@@ -58,6 +60,10 @@ def _render(subject: Subject, findings: Findings) -> str:
         parameters=_list_parameters(subject.model),
         versions=_list_versions(),
     )
+
+
+def _write(value: float | None) -> str:
+    return "–" if value is None else write_number(value)
 
 
 def _count_candidates(model: Any) -> int:
@@ -85,7 +91,7 @@ def _cards(errors: Errors, measured_on: str) -> list[tuple[str, str, str]]:
         for name, label in labels.items()
         if getattr(errors.model, name) is not None
     ]
-    return [*cards, (measured_on, write_number(errors.rows), "")]
+    return [*cards, (measured_on, f"{errors.rows:,}", "")]
 
 
 def _write_interval(errors: Errors, name: str) -> str:

@@ -78,6 +78,11 @@ class Subject:
         check_is_fitted(self.model)
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of the data; a category is one."""
+        return len(self.names) + sum(1 - len(inputs) for inputs in self.categories.values())
+
+    @property
     def all_ranges(self) -> NDArray[np.float64] | None:
         """Least, median and greatest value of each input, where they are known."""
         if self.ranges is not None or self.X is None:
