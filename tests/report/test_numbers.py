@@ -154,6 +154,17 @@ def test_the_pair_is_the_one_that_interacts(friedman):
     assert found.importances[-1].name == "x5"
 
 
+def test_a_curve_beyond_all_predictions_is_told():
+    """In rows where two inputs go together, setting one without the other leaves the data."""
+    X = np.random.RandomState(0).rand(200, 2)
+    trend = polyadic.features.PurePowerFeatures()
+    model = polyadic.KernelMachineRegressor(trend, rank=3, n_basis=2, alpha=1e-9, max_iter=100)
+    model.fit(X, X[:, 0] - X[:, 1])
+    told = "beyond the prediction for any row"
+    assert told not in render(subject_of(model, X))
+    assert told in render(subject_of(model, X[:, [0, 0]]))
+
+
 def test_an_additive_model_has_no_pair():
     X = np.random.RandomState(0).rand(200, 3)
     trend = polyadic.features.PurePowerFeatures()

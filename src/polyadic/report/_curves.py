@@ -6,42 +6,57 @@ from typing import Any
 
 import numpy as np
 
-from polyadic.inspection import write_number
+from polyadic.inspection import write_number, write_tick
 from polyadic.report._drawing import ACCENT, INK, MUTED, draw, fit_text
-from polyadic.report._inputs import Curve, Pair
+from polyadic.report._inputs import Curve, Inputs, Pair
 
 Entry = tuple[str, str, str, str]
 """Name, picture, words and caption of a figure."""
 
 
-def draw_curves(target: str, curves: list[Curve]) -> list[Entry]:
+def draw_curves(target: str, inputs: Inputs) -> list[Entry]:
     """Return one picture for each curve."""
-    widest = max(float(np.ptp(curve.values)) for curve in curves)
-    return [_draw_curve(target, curve, rank, widest) for rank, curve in enumerate(curves)]
+    widest = max(float(np.ptp(curve.values)) for curve in inputs.curves)
+    return [
+        _draw_curve(target, curve, f"dependence{rank}", widest, inputs.predicted_range)
+        for rank, curve in enumerate(inputs.curves)
+    ]
 
 
-def _draw_curve(target: str, curve: Curve, rank: int, widest: float) -> Entry:
-    name, values = f"dependence{rank}", np.array(curve.values)
+def _draw_curve(
+    target: str, curve: Curve, name: str, widest: float, predicted: tuple[float, float]
+) -> Entry:
+    values = np.array(curve.values)
     least, most = int(values.argmin()), int(values.argmax())
     low, high = write_number(values[least]), write_number(values[most])
     if curve.labels:
-        where = curve.labels
+        kind, where = "Bar chart", curve.labels
         svg = draw(
             name, lambda ax: _paint_bars(ax, curve, widest), 1.0 + 0.27 * max(3, len(values))
         )
-        kind, under = "Bar chart", "Rows are in brackets; the line is the mean."
     else:
-        where = [write_number(point) for point in curve.points]
+        kind, where = "Line chart", [write_number(point) for point in curve.points]
         svg = draw(name, lambda ax: _paint_line(ax, curve, widest))
-        span = (
-            "Points are values that rows have" if curve.rows else "The curve spans 98 % of the rows"
-        )
-        kind, under = "Line chart", f"{span}; each mark under it is one hundredth of them."
     text = (
         f"{kind} of the mean predicted {target} by {curve.name}: least, {low}, at "
         f"{where[least]} and greatest, {high}, at {where[most]}."
     )
-    return name, svg, text, f"{curve.name}: mean predictions from {low} to {high}. {under}"
+    caption = f"{curve.name}: mean predictions from {low} to {high}. {_explain(curve)}"
+    if values[least] < predicted[0] or values[most] > predicted[1]:
+        caption += (
+            " Some lie beyond the prediction for any row: in the data this input goes together "
+            "with others, and here it is set without them."
+        )
+    return name, svg, text, caption
+
+
+def _explain(curve: Curve) -> str:
+    """Say how the picture shows where the rows are."""
+    if curve.labels:
+        return "Numbers of rows are in brackets; the line is the mean."
+    if curve.rows:
+        return "Points are values that rows have, the bars under them how many have each."
+    return "The curve spans 98 % of the rows; each mark under it is one hundredth of them."
 
 
 def _paint_bars(ax: Any, curve: Curve, widest: float) -> None:
@@ -62,14 +77,19 @@ def _paint_line(ax: Any, curve: Curve, widest: float) -> None:
     ax.plot(curve.points, curve.values, color=ACCENT, **few)
     low, high = _find_limits(curve.values, widest)
     ax.set_ylim(low - 0.1 * (high - low), high)  # room for the marks of the rows
-    ax.plot(
-        curve.percentiles,
-        np.full(len(curve.percentiles), 0.03),
-        "|",
-        color=MUTED,
-        transform=ax.get_xaxis_transform(),
-    )
+    _paint_rows(ax, curve)
     ax.set(xlabel=fit_text(curve.name), ylabel="mean prediction")
+
+
+def _paint_rows(ax: Any, curve: Curve) -> None:
+    """Show where the rows are: a mark for each hundredth, or a bar for each of few values."""
+    along = ax.get_xaxis_transform()
+    if curve.rows:
+        heights = 0.1 * np.array(curve.rows) / max(curve.rows)
+        ax.vlines(curve.points, 0, heights, color=MUTED, linewidth=5, transform=along)
+        return
+    marks = np.full(len(curve.percentiles), 0.03)
+    ax.plot(curve.percentiles, marks, "|", color=MUTED, transform=along)
 
 
 def _find_limits(values: list[float], widest: float) -> tuple[float, float]:
@@ -106,7 +126,7 @@ def _paint_pair(ax: Any, pair: Pair) -> None:
     if pair.places is not None:
         ax.scatter(*pair.places.T, s=3, color=INK, alpha=0.5, linewidths=0)
     ax.set(xlim=ends[0], ylim=ends[1], ylabel=fit_text(second.name))
-    bar = ax.figure.colorbar(drawn, ax=ax, format="%g")
+    bar = ax.figure.colorbar(drawn, ax=ax, format=write_tick)
     bar.set_label("mean prediction")
     bar.outline.set_visible(False)
 

@@ -38,7 +38,7 @@ class Figure:
 def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]]:
     """Return the figures of each section."""
     errors, inputs = findings.errors, findings.inputs
-    curves = [] if inputs is None else draw_curves(subject.target, inputs.curves)
+    curves = [] if inputs is None else draw_curves(subject.target, inputs)
     if inputs is not None and inputs.pair is not None:
         curves.append(draw_pair(subject.target, inputs.pair))
     return {

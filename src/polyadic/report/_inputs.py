@@ -92,9 +92,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is known of the inputs, the columns that matter most first."""
+    """What is known of the inputs, the columns that matter most first.
+
+    `predicted_range` is the least and the greatest prediction for any of the rows.
+    """
 
     n_rows: int
+    predicted_range: tuple[float, float]
     importances: list[Importance]
     curves: list[Curve]
     pair: Pair | None
@@ -120,11 +124,13 @@ def find_inputs(subject: Subject) -> Inputs | None:
         ]
     order = sorted(range(len(columns)), key=lambda index: -importances[index].size)
     first = order[:_N_CURVES]
+    predicted = model.predict(X)
     return Inputs(
         len(X),
+        (float(predicted.min()), float(predicted.max())),
         [importances[index] for index in order],
         [_make_curve(X, columns[index], effects, index) for index in first],
-        _find_pair(model, X, [columns[index] for index in first]),
+        _find_pair(model, X, [columns[index] for index in first], float(predicted.std())),
     )
 
 
@@ -200,13 +206,15 @@ def _group_rare(
     return rows, labels, np.append(values[~rare], other)
 
 
-def _find_pair(model: Any, X: NDArray[np.float64], columns: list[Column]) -> Pair | None:
-    """Return the pair that acts together most; None where no pair does by much."""
+def _find_pair(
+    model: Any, X: NDArray[np.float64], columns: list[Column], spread: float
+) -> Pair | None:
+    """Return the pair that acts together most; None where none does by much of the spread."""
     if len(columns) < 2:
         return None
     strengths = interaction_strengths(model, X, [column.places for column in columns])
     (first, second), strength = max(strengths.items(), key=lambda item: item[1])
-    if strength < _LEAST_INTERACTION * float(np.std(model.predict(X))):
+    if strength < _LEAST_INTERACTION * spread:
         return None
     # A category comes second: it is drawn as one line for each of its levels.
     pair = sorted([columns[first], columns[second]], key=lambda c: (c.is_category, -len(c.points)))
