@@ -66,19 +66,83 @@ def test_partial_dependence_of_one_of_several_targets():
     assert found.values[2] == pytest.approx(model.predict(rows)[:, 1].mean(), rel=1e-10)
 
 
+def test_columns_that_are_set_together():
+    model = learned()
+    rows = [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]
+    found = partial_dependence(model, X, [[2, 4], 1], grids=[rows, [0.2, 0.7]])
+    assert found.inputs == ((2, 4), 1)
+    assert found.names == ("x2, x4", "x1")
+    for (i, j), value in np.ndenumerate(found.values):
+        changed = X.copy()
+        changed[:, [2, 4]], changed[:, 1] = rows[i], found.grids[1][j]
+        assert value == pytest.approx(model.predict(changed).mean(), rel=1e-10)
+
+
+def test_columns_that_are_set_together_take_the_values_that_rows_have():
+    rows = np.column_stack([X[:, :3], X[:, 3] > 0.5, X[:, 3] <= 0.5])
+    found = partial_dependence(learned(rows=rows), rows, [[3, 4]])
+    np.testing.assert_array_equal(found.grids[0], [[0, 1], [1, 0]])
+
+
+def test_many_rows_are_averaged_in_parts(monkeypatch):
+    model = learned()
+    whole = partial_dependence(model, X, [0, 3], resolution=4).values
+    monkeypatch.setattr("polyadic.inspection._partial._MAX_ROWS", 17)
+    monkeypatch.setattr("polyadic.inspection._terms._BLOCK_BYTES", 1)
+    parts = partial_dependence(model, X, [0, 3], resolution=4).values
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+
+
 def test_inputs_by_name():
-    model = learned(rows=pd.DataFrame(X, columns=list("abcde")))
-    by_name = partial_dependence(model, X, "d", resolution=4)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = learned(rows=frame)
+    by_name = partial_dependence(model, frame, "d", resolution=4)
     assert by_name.names == ("d",)
     np.testing.assert_array_equal(
-        by_name.values, partial_dependence(model, X, 3, resolution=4).values
+        by_name.values, partial_dependence(model, frame, 3, resolution=4).values
     )
 
 
-@pytest.mark.parametrize("inputs", ["z", 5, -1, [], [0, 0], [0, 1, 2]])
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (list("edcba"), "must be in the same order"),
+        (list("abcdef"), "unseen at fit time"),
+        (list("abcd"), "seen at fit time, yet now missing"),
+    ],
+)
+def test_frames_unlike_the_first_are_refused_as_predict_does(columns, expected):
+    model = learned(rows=pd.DataFrame(X, columns=list("abcde")))
+    frame = pd.DataFrame({name: X[:, "abcde".find(name)] for name in columns})
+    for call in (model.predict, lambda frame: partial_dependence(model, frame, "a")):
+        with pytest.raises(ValueError, match=expected):
+            call(frame)
+
+
+@pytest.mark.parametrize("columns", [slice(0, 4), [0, 1, 2, 3, 4, 0]])
+def test_rows_of_another_width_are_refused(columns):
+    with pytest.raises(ValueError, match="is expecting 5 features"):
+        partial_dependence(learned(), X[:, columns], 0)
+
+
+@pytest.mark.parametrize("target", [1, 5, -1, "y"])
+def test_a_target_out_of_range_is_named(target):
+    with pytest.raises(ValueError, match=r"`target` must .* got .*one target.*Pass target=0"):
+        partial_dependence(learned(), X, 0, target=target)
+
+
+@pytest.mark.parametrize("inputs", ["z", 5, -1, [], [0, 0], [0, 1, 2], [[]], [[0, 1], 1], 1.5])
 def test_wrong_inputs_are_named(inputs):
     with pytest.raises(ValueError, match="`inputs` must"):
         partial_dependence(learned(), X, inputs)
+
+
+@pytest.mark.parametrize(
+    "grids", [[[1.0], [2.0]], [[[0.1, 0.2]]], [[]], [0.5], [[np.nan]]], ids=str
+)
+def test_wrong_grids_are_named(grids):
+    with pytest.raises(ValueError, match="`grids` must"):
+        partial_dependence(learned(), X, 0, grids=grids)
 
 
 def test_feature_weights_display():
@@ -95,7 +159,17 @@ def test_convergence_display():
     np.testing.assert_array_equal(display.lines_[0].get_ydata(), model.loss_curve_)
     np.testing.assert_array_equal(display.lines_[1].get_ydata(), model.validation_curve_)
     assert display.ax_.get_yscale() == "log"
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["training loss", "held-out MSE"]
     assert ConvergenceDisplay([1.0, 0.0]).plot().ax_.get_yscale() == "linear"
+
+
+def test_a_loss_within_one_decade_has_plain_numbers():
+    display = ConvergenceDisplay([0.093, 0.062, 0.041]).plot()
+    display.figure_.canvas.draw()
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert {"0.05", "0.1"} <= set(labels)
+    assert not any("10" in label and "×" in label for label in labels)
 
 
 @pytest.mark.parametrize("kind", ["predictions", "residuals"])
@@ -107,6 +181,12 @@ def test_prediction_display(kind):
     np.testing.assert_array_equal(display.points_.get_offsets(), np.column_stack(expected))
     again = PredictionDisplay.from_predictions(Y, predicted, kind=kind)
     np.testing.assert_array_equal(again.points_.get_offsets(), display.points_.get_offsets())
+
+
+def test_predicted_against_actual_has_equal_axes():
+    display = PredictionDisplay([0.0, 10.0], [4.0, 6.0]).plot()
+    assert display.ax_.get_xlim() == display.ax_.get_ylim()
+    assert display.ax_.get_aspect() == 1
 
 
 def test_wrong_predictions_are_refused():
@@ -125,6 +205,16 @@ def test_partial_dependence_display_draws_on_a_given_axis():
     np.testing.assert_array_equal(line.lines_[0].get_ydata(), line.dependence.values)
     area = PartialDependenceDisplay.from_estimator(model, X, [0, 1], resolution=9, ax=axes[1])
     assert (area.ax_.get_xlabel(), area.ax_.get_ylabel()) == ("x0", "x1")
+
+
+def test_a_category_is_drawn_as_bars():
+    rows = np.column_stack([X[:, :3], X[:, 3] > 0.5, X[:, 3] <= 0.5])
+    model = learned(rows=rows)
+    display = PartialDependenceDisplay.from_estimator(model, rows, [[3, 4]])
+    assert [bar.get_width() for bar in display.bars_] == display.dependence.values.tolist()
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["0, 1", "1, 0"]
+    with pytest.raises(ValueError, match="must be of two columns"):
+        PartialDependenceDisplay.from_estimator(model, rows, [[3, 4], 0])
 
 
 def test_an_unfitted_model_has_no_pictures():

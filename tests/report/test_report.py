@@ -8,20 +8,24 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from polyadic.cli import main
+from tests.report.tables import QUICK, run, write_table
 
 FIGURES = {
     "predicted",
+    "calibration",
     "residuals",
-    "weights",
-    "convergence",
+    "histogram",
+    "importance",
     "dependence0",
     "dependence1",
     "dependence2",
-    "dependence-map",
+    "dependence3",
+    "dependence-pair",
+    "weights",
+    "convergence",
 }
+SECTIONS = 6
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +33,17 @@ def page(tmp_path_factory):
     """Return the report on a model with a long and hostile name among its inputs."""
     folder = tmp_path_factory.mktemp("report")
     rng = np.random.RandomState(0)
-    X = rng.rand(150, 3)
-    y = np.sin(4 * X[:, 0]) + X[:, 1]
+    X = rng.rand(300, 3)
+    kind = np.where(rng.rand(300) < 0.5, "<b>bold</b>", "plain")
+    y = 4_000_000 * (np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2] + (kind == "plain"))
     long = "a_very_long_name_of_an_input_that_has_no_place_to_break_at_all_whatsoever"
-    names = [long, "<script>alert(1)</script>", "b & c", "target"]
-    lines = [",".join(names), *(",".join(map(repr, row)) for row in np.c_[X, y].tolist())]
-    (folder / "data.csv").write_text("\n".join(lines))
-    model, out = str(folder / "model.polyadic"), str(folder / "report.html")
-    words = ["fit", str(folder / "data.csv"), "--out", model, "--rank", "4", "--n-basis", "4"]
-    for command in (words, ["report", model, "--out", out]):
-        result = CliRunner().invoke(main, command)
-        assert result.exit_code == 0, result.output
-    return folder / "report.html"
+    names = [long, "<script>alert(1)</script>", "b & c", "kind", "target"]
+    columns = dict(zip(names, [*X.T, kind, y], strict=True))
+    table = write_table(folder / "data.csv", columns)
+    model, out = folder / "model.polyadic", folder / "report.html"
+    run("fit", table, "--encode", "--out", model, *QUICK)
+    run("report", model, table, "--out", out)
+    return out
 
 
 class Outline(HTMLParser):
@@ -81,19 +84,37 @@ def test_the_page_stands_alone(page):
 def test_the_page_has_structure_for_screen_readers(page):
     text = page.read_text()
     outline = Outline(text)
-    assert outline.headings == [1, *[2] * 7]
+    assert outline.headings == [1, *[2] * SECTIONS]
     assert len(outline.ids) == len(set(outline.ids))
     assert len(outline.images) == len(FIGURES)
     assert all(len(label) > 40 for label in outline.images)
-    assert outline.tables == outline.captions == 3
+    assert outline.tables == outline.captions == 5
     assert outline.links[0] == "#main"
     assert all(link[1:] in outline.ids for link in outline.links)
     assert '<html lang="en">' in text
 
 
+def test_how_well_comes_first_and_what_it_is_made_of_last(page):
+    text = page.read_text()
+    order = ["errors", "importance", "dependence", "data", "model", "use"]
+    places = [text.index(f'<h2 id="{name}">') for name in order]
+    assert places == sorted(places)
+    folded = text[text.index("<summary>Feature maps, members") :]
+    assert 'id="figure-weights"' in folded
+    assert 'id="figure-convergence"' in folded
+
+
+def test_numbers_are_written_out(page):
+    """A target of millions has no card, table or axis with an exponent."""
+    text = re.sub(r"<style>.*?</style>|<path[^>]*>", "", page.read_text(), flags=re.DOTALL)
+    assert not re.search(r">[^<]*\de[+-]\d\d[^<]*<", text)
+    assert re.search(r"<dd>\d+(,\d{3})+<small>", text)
+
+
 def test_names_are_escaped(page):
     text = page.read_text()
     assert "<script>alert" not in text
+    assert "<b>bold" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
@@ -139,11 +160,13 @@ def browser():
 
 
 def show(browser, page, width, scheme="light"):
+    """Open the page with all that is folded away unfolded."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     browser.get(page.as_uri())
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -158,6 +181,28 @@ def test_it_loads_and_nothing_overflows(browser, page, width, scheme):
             e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
     )
     assert outside == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_numbers_on_cards_are_in_one_piece(browser, page, width):
+    show(browser, page, width)
+    lines = browser.execute_script(
+        """return [...document.querySelectorAll(".cards dd")].map(e => {
+            const range = document.createRange();
+            range.selectNodeContents(e.firstChild);
+            return [range.getClientRects().length, e.scrollWidth - e.clientWidth];
+        })"""
+    )
+    assert lines == [[1, 0]] * 4
+
+
+def test_names_in_tables_are_readable_on_a_phone(browser, page):
+    show(browser, page, 400)
+    widths = browser.execute_script(
+        """return [...document.querySelectorAll("tbody th")].map(
+            e => e.getBoundingClientRect().width)"""
+    )
+    assert min(widths) >= 120
 
 
 def test_every_figure_is_drawn(browser, page):
@@ -194,7 +239,7 @@ def test_the_keyboard_reaches_everything(browser, page):
 
     show(browser, page, 1280)
     seen = []
-    for _ in range(16):
+    for _ in range(24):
         ActionChains(browser).send_keys(Keys.TAB).perform()
         element = browser.switch_to.active_element
         seen.append(element.get_attribute("href") or element.tag_name)
@@ -203,7 +248,7 @@ def test_the_keyboard_reaches_everything(browser, page):
         )
         assert outline != "none" or element.tag_name == "body"
     assert seen[0].endswith("#main")
-    assert len({name for name in seen if "#" in name}) == 8
+    assert len({name for name in seen if "#" in name}) == SECTIONS + 1
     assert {"pre", "summary"} <= set(seen)
 
 

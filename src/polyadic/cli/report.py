@@ -2,116 +2,181 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import reported
+from polyadic.cli.errors import Mistake, reported
 from polyadic.cli.options import csv_options
 from polyadic.cli.prepare import target_of
 from polyadic.cli.tables import read_table
-from polyadic.cli.training import Fitted, check_folder, compared, open_model
+from polyadic.cli.training import Fitted, check_folder, open_model
 
 _FILE = click.Path(exists=True, dir_okay=False)
-_BACKGROUND = 1000
+_METRICS = ("rows", "rmse", "mae", "r2")
+
+T = TypeVar("T")
 
 
 @click.command()
 @click.argument("model", type=_FILE)
 @click.argument("data", type=_FILE, required=False)
 @click.option("--out", default="report.html", show_default=True, help="Page to write.")
+@click.option("--target", help="Column to compare with; that of the fit by default.")
 @click.option("--by-name", is_flag=True, help="Pick the model's columns by name.")
 @csv_options
+@click.option("--json", "as_json", is_flag=True, help="Print all numbers of the page as JSON.")
 @reported
 def report(
-    model: str, data: str | None, out: str, by_name: bool, delimiter: str | None, decimal: str
+    model: str,
+    data: str | None,
+    out: str,
+    target: str | None,
+    by_name: bool,
+    delimiter: str | None,
+    decimal: str,
+    as_json: bool,
 ) -> None:
-    """Write a report on MODEL; with DATA, errors are measured on its rows."""
-    from polyadic.report import write_report
+    """Write a report on MODEL; with DATA, everything is measured on its rows."""
+    from polyadic.report import Subject, write_report
 
     check_folder(out)
+    if any(Path(given).resolve() == Path(out).resolve() for given in (model, data) if given):
+        raise Mistake(f"--out {out} is what the report is made from. Name another file.")
     fitted = open_model(model)
-    table = None if data is None else read_table(data, delimiter, decimal)
-    if table is None:
-        subject = subject_of(fitted, model)
-    else:
-        X = fitted.preparation.inputs(table, by_name)
-        y = target_of(table, fitted.preparation, None)
-        subject = subject_of(fitted, model, X, y, f"rows of {table.path.name}")
-    write_report(subject, out)
-    click.echo(f"Wrote {out}.")
+    fitted.check_single_target()
+    rows = (
+        _use_notes(fitted, model)
+        if data is None
+        else _use_table(fitted, data, target, by_name, delimiter, decimal)
+    )
+    subject = Subject(
+        model=fitted.model,
+        target=target or fitted.preparation.target or "target",
+        names=fitted.preparation.names,
+        categories={c.name: c.names for c in fitted.preparation.columns if c.kind == "category"},
+        facts=_list_facts(fitted, model),
+        messages=fitted.preparation.messages,
+        model_file=Path(model).name,
+        **rows,
+    )
+    numbers = write_report(subject, out)
+    click.echo(json.dumps({"report": out, **numbers}, indent=2) if as_json else f"Wrote {out}.")
 
 
-def subject_of(
+def _use_table(
     fitted: Fitted,
     path: str,
-    X: NDArray[np.float64] | None = None,
-    y: NDArray[np.float64] | None = None,
-    rows_are: str = "rows",
-) -> Any:
-    """Return what the report is about; without rows, what the model file kept of the fit."""
-    from polyadic.report import Subject
-
-    kept = fitted.notes.get("held_out") or {}
-    measured_on = "held-out rows"
-    if X is not None and y is not None:
-        kept, measured_on = compared(y, fitted.predict(X)), rows_are
-        X = X[np.random.RandomState(0).permutation(len(X))[:_BACKGROUND]]
-    else:
-        X, rows_are = _independent_rows(fitted), "the rows of the fit"
-    return Subject(
-        model=fitted.model,
-        X=X,
-        target=fitted.preparation.target or "target",
-        names=fitted.preparation.names,
-        actual=kept.get("actual"),
-        predicted=kept.get("predicted"),
-        measured_on=measured_on,
-        metrics=kept.get("metrics"),
-        rows_are=rows_are,
-        facts=_facts(fitted),
-        messages=fitted.preparation.messages,
-        model_file=Path(path).name,
-    )
+    target: str | None,
+    by_name: bool,
+    delimiter: str | None,
+    decimal: str,
+) -> dict[str, Any]:
+    """Return what a subject says of the rows of a table."""
+    table = read_table(path, delimiter, decimal)
+    target = target or fitted.preparation.target or table.target
+    ignored = (*fitted.preparation.ignored, *([target] if target else []))
+    X = replace(fitted.preparation, ignored=ignored).inputs(table, by_name)
+    y = target_of(table, fitted.preparation, target)
+    name = Path(path).name
+    return {
+        "X": X,
+        "y": y,
+        "actual": y,
+        "predicted": fitted.predict(X),
+        "measured_on": f"rows of {name}",
+        "rows_are": f"the rows of {name}",
+        "cautions": _caution(fitted, name),
+    }
 
 
-def _independent_rows(fitted: Fitted) -> NDArray[np.float64]:
-    """Return rows with the inputs' own distributions, drawn independently of each other.
-
-    A model file keeps no rows of the data, only the deciles of each input.
-    """
-    inputs = fitted.notes.get("inputs")
-    if inputs is None:
-        raise ValueError(
-            "This model was saved in Python and knows nothing of its data. Pass DATA: a table to "
-            "make the report with."
-        )
-    deciles = np.array([entry["deciles"] for entry in inputs])
-    places = np.random.RandomState(0).uniform(0, 10, (_BACKGROUND, len(deciles)))
-    places[:2] = [[0.0], [10.0]]  # the ends of the range belong to it
-    return np.column_stack(
-        [np.interp(column, np.arange(11), d) for column, d in zip(places.T, deciles, strict=True)]
-    )
-
-
-def _facts(fitted: Fitted) -> list[tuple[str, str]]:
+def _caution(fitted: Fitted, name: str) -> list[str]:
     data = fitted.notes.get("data")
-    facts: list[tuple[str, str]] = []
-    if data is not None:
-        facts += [
-            ("data", data["file"]),
-            ("rows fitted on", f"{data['rows_fitted']} of {data['rows']}"),
-            ("date", data["date"]),
-            ("training time", f"{data['seconds']:.2f} s"),
-        ]
-    members = fitted.model.members_
-    ranks = sorted({member.model.cores[0][0].shape[1] for member in members})
+    if not isinstance(data, dict) or data.get("file") != name:
+        return []
     return [
-        *facts,
-        ("members", str(len(members))),
-        ("rank", ", ".join(map(str, ranks))),
-        ("training loss", f"{fitted.model.loss_curve_[-1]:.4g}"),
+        f"The model was fitted on a table of this name, {name}. If these are rows of the fit, the "
+        "errors are smaller than on new rows."
+    ]
+
+
+def _use_notes(fitted: Fitted, path: str) -> dict[str, Any]:
+    """Return what a subject says of the rows that the model file kept something of."""
+    n_inputs = len(fitted.preparation.names)
+    rows: dict[str, Any] = {"X": None}
+    sample = _read_note(fitted, path, "sample", lambda note: _check_sample(note, n_inputs))
+    if sample is not None:
+        rows["X"], rows["rows_are"] = sample
+    rows["ranges"] = _read_note(fitted, path, "inputs", lambda note: _check_ranges(note, n_inputs))
+    rows["ranges_are"] = "all rows of the fit"
+    held_out = _read_note(fitted, path, "held_out", _check_held_out)
+    return {
+        **rows,
+        **(held_out or {}),
+        "measured_on": "held-out rows",
+        "measured_how": "They are a part of the table that was kept from the fit.",
+    }
+
+
+def _read_note(fitted: Fitted, path: str, name: str, check: Callable[[Any], T]) -> T | None:
+    """Return a note as `check` understands it; raise a mistake that names a forged one."""
+    note = fitted.notes.get(name)
+    if note is None:
+        return None
+    try:
+        return check(note)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise Mistake(
+            f"{path} cannot be reported on: what it notes of {name!r} is not what polyadic writes "
+            f"({type(error).__name__}: {error}). Fit the model again."
+        ) from error
+
+
+def _check_numbers(values: Any, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64)
+    sizes = zip(numbers.shape, shape, strict=True)
+    if not all(size == wanted or wanted is None for size, wanted in sizes):
+        raise ValueError(f"an array of shape {numbers.shape}")
+    if not numbers.size or not np.isfinite(numbers).all():
+        raise ValueError("no finite numbers")
+    return numbers
+
+
+def _check_sample(note: Any, n_inputs: int) -> tuple[NDArray[np.float64], str]:
+    return _check_numbers(note["inputs"], (None, n_inputs)), str(note["described"])
+
+
+def _check_ranges(note: Any, n_inputs: int) -> NDArray[np.float64]:
+    deciles = _check_numbers([entry["deciles"] for entry in note], (n_inputs, 11))
+    return deciles[:, [0, 5, 10]]
+
+
+def _check_held_out(note: Any) -> dict[str, Any]:
+    actual = _check_numbers(note["actual"], (None,))
+    predicted = _check_numbers(note["predicted"], (len(actual),))
+    stored = {name: note["metrics"][name] for name in _METRICS}
+    metrics = {n: None if n == "r2" and v is None else float(v) for n, v in stored.items()}
+    return {"actual": actual, "predicted": predicted, "metrics": metrics}
+
+
+def _list_facts(fitted: Fitted, path: str) -> list[tuple[str, str]]:
+    """Return what was fitted on what; a model saved in Python knows nothing of its data."""
+    facts = _read_note(fitted, path, "data", _describe_data) or []
+    n_members = len(fitted.model.alpha_)
+    trend = " and a linear trend" if len(fitted.model.members_) > n_members else ""
+    return [*facts, ("members", f"{n_members}{trend}")]
+
+
+def _describe_data(data: Any) -> list[tuple[str, str]]:
+    return [
+        ("table", str(data["file"])),
+        ("rows fitted on", f"{data['rows_fitted']:,} of {data['rows']:,}"),
+        ("date", str(data["date"])),
+        ("training time", f"{data['seconds']:.1f} s"),
     ]

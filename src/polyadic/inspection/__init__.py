@@ -1,4 +1,7 @@
-"""Pictures of a fitted model, as Display objects in scikit-learn's manner."""
+"""A fitted model looked at: what its inputs do, and pictures as Display objects.
+
+terms (the model as products over groups of inputs) ─► partial dependence, importance ─► displays
+"""
 
 from polyadic.inspection._displays import (
     ConvergenceDisplay,
@@ -7,14 +10,27 @@ from polyadic.inspection._displays import (
     PredictionDisplay,
     short_name,
 )
+from polyadic.inspection._importance import (
+    InputEffects,
+    input_effects,
+    interaction_strengths,
+    permutation_importance,
+)
+from polyadic.inspection._numbers import write_number, write_tick
 from polyadic.inspection._partial import PartialDependence, partial_dependence
 
 __all__ = [
     "ConvergenceDisplay",
     "FeatureWeightsDisplay",
+    "InputEffects",
     "PartialDependence",
     "PartialDependenceDisplay",
     "PredictionDisplay",
+    "input_effects",
+    "interaction_strengths",
     "partial_dependence",
+    "permutation_importance",
     "short_name",
+    "write_number",
+    "write_tick",
 ]

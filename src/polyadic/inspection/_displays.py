@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from polyadic.inspection._numbers import write_number, write_tick
 from polyadic.inspection._partial import PartialDependence, partial_dependence
 
 
@@ -77,6 +78,9 @@ class FeatureWeightsDisplay(_Display):
 class ConvergenceDisplay(_Display):
     """Training loss of each epoch, and the held-out error where the fit had one.
 
+    Of several members it is the first.  An automatic fit goes from few rows to all of them and
+    changes its settings on the way, so that its loss may jump or rise.
+
     Parameters
     ----------
     loss : sequence of float
@@ -107,12 +111,11 @@ class ConvergenceDisplay(_Display):
             if curve is not None
         ]
         if min(line.get_ydata().min() for line in self.lines_) > 0:
-            ax.set_yscale("log")
+            _use_log_axis(ax)
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("epoch")
         ax.set_ylabel("loss")
-        if len(self.lines_) > 1:
-            ax.legend(frameon=False)
+        ax.legend(frameon=False)
         return self
 
 
@@ -162,15 +165,18 @@ class PredictionDisplay(_Display):
             return self
         self.points_ = ax.scatter(self.actual, self.predicted, **options)
         both = np.concatenate([self.actual, self.predicted])
-        ends = [both.min(), both.max()]
+        margin = 0.03 * (np.ptp(both) or 1.0)
+        ends = (both.min() - margin, both.max() + margin)
         ax.plot(ends, ends, color="0.5", linewidth=0.8)
+        # One scale for both, so that the diagonal is one and errors look as large as they are.
+        ax.set(xlim=ends, ylim=ends, aspect="equal")
         ax.set_xlabel("actual")
         ax.set_ylabel("predicted")
         return self
 
 
 class PartialDependenceDisplay(_Display):
-    """How predictions depend on one input (a line) or two (a map).
+    """How predictions depend on one input (a line, or bars for a category) or two (a map).
 
     Parameters
     ----------
@@ -186,7 +192,7 @@ class PartialDependenceDisplay(_Display):
         cls,
         estimator: Any,
         X: Any,
-        inputs: int | str | Sequence[int | str],
+        inputs: Any,
         *,
         resolution: int = 50,
         target: int = 0,
@@ -197,10 +203,22 @@ class PartialDependenceDisplay(_Display):
         return cls(found).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **options: Any) -> Self:
-        """Draw; options go to ``Axes.plot`` or ``Axes.contourf``."""
-        ax = self._begin(ax)
+        """Draw; options go to ``Axes.plot``, ``Axes.barh`` or ``Axes.contourf``."""
         found = self.dependence
+        is_category = [grid.ndim == 2 for grid in found.grids]
+        if len(found.grids) == 2 and any(is_category):
+            raise ValueError(
+                "A map of two inputs must be of two columns, got columns that are set together. "
+                "Draw `dependence.values` line by line."
+            )
+        ax = self._begin(ax)
         ax.set_xlabel(found.names[0])
+        if is_category[0]:
+            self.bars_ = ax.barh(np.arange(len(found.values)), found.values, **options)
+            ax.set_yticks(np.arange(len(found.values)), _row_labels(found.grids[0]))
+            ax.invert_yaxis()
+            ax.set(xlabel="mean prediction", ylabel=found.names[0])
+            return self
         if len(found.grids) == 1:
             self.lines_ = ax.plot(found.grids[0], found.values, **options)
             ax.set_ylabel("mean prediction")
@@ -208,6 +226,20 @@ class PartialDependenceDisplay(_Display):
         self.contours_ = ax.contourf(*found.grids, found.values.T, **{"levels": 12, **options})
         ax.set_ylabel(found.names[1])
         return self
+
+
+def _row_labels(rows: NDArray[np.float64]) -> list[str]:
+    return [", ".join(write_number(value) for value in row) for row in rows]
+
+
+def _use_log_axis(ax: Any) -> None:
+    """Set a logarithmic y axis whose numbers are written out, also within one decade."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(write_tick)
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def short_name(feature_map: Any) -> str:

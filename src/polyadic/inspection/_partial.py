@@ -17,10 +17,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_is_fitted
 
-from polyadic.features import FeatureMap, TensorLayout
-from polyadic.model.cpd import Cores
+from polyadic.inspection._checks import (
+    check_rows,
+    check_target,
+    complete_groups,
+    find_groups,
+    input_names,
+)
+from polyadic.inspection._terms import Group, blocks
+
+_MAX_ROWS = 20_000  # at a time: their terms are held in memory
 
 
 @dataclass(frozen=True)
@@ -29,17 +36,17 @@ class PartialDependence:
 
     Parameters
     ----------
-    inputs : tuple of int
-        The inputs that vary.
+    inputs : tuple of int, or of tuples of int
+        The inputs that vary; a tuple for columns that are set together.
     names : tuple of str
         Their names.
     grids : tuple of ndarray
-        The values that each takes.
+        The values that each takes, of shape (n_points,) or (n_points, n_columns).
     values : ndarray
         The mean prediction, one axis for each grid.
     """
 
-    inputs: tuple[int, ...]
+    inputs: tuple[int | Group, ...]
     names: tuple[str, ...]
     grids: tuple[NDArray[np.float64], ...]
     values: NDArray[np.float64]
@@ -48,7 +55,7 @@ class PartialDependence:
 def partial_dependence(
     estimator: Any,
     X: Any,
-    inputs: int | str | Sequence[int | str],
+    inputs: Any,
     *,
     grids: Sequence[Any] | None = None,
     resolution: int = 50,
@@ -61,11 +68,13 @@ def partial_dependence(
     estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
         A fitted estimator.
     X : array-like of shape (n_samples, n_features)
-        The rows to average over.
+        The rows to average over, such as `predict` takes.
     inputs : int or str, or one or two of them
-        Columns, by place or by name.
+        Columns, by place or by name.  A list in the place of a column names columns that
+        are set together: ``[["colour=red", "colour=blue"]]`` is one category.
     grids : sequence of array-like, optional
-        The values of each input; `resolution` points over its range in `X` by default.
+        The values of each input; `resolution` points over its range in `X` by default.  The
+        values of columns that are set together are rows, by default those that `X` has.
     resolution : int
         Points of a grid.
     target : int
@@ -85,93 +94,79 @@ def partial_dependence(
     >>> model = polyadic.KernelMachineRegressor(rank=3, n_basis=4, random_state=0).fit(X, y)
     >>> partial_dependence(model, X, 3, resolution=5).values.shape
     (5,)
+    >>> partial_dependence(model, X, [[0, 1]], grids=[[[0.0, 0.5], [1.0, 0.5]]]).values.shape
+    (2,)
     """
-    check_is_fitted(estimator)
-    names = _names(estimator)
-    X = check_array(X, dtype=np.float64)
-    chosen = _places(names, inputs)
+    X = check_rows(estimator, X)
+    target = check_target(estimator, target)
+    names = input_names(estimator)
+    chosen = find_groups(names, inputs)
+    if len(chosen) > 2:
+        raise ValueError(
+            f"`inputs` must name one input or two, got {len(chosen)}: {inputs!r}. Ask for each "
+            "pair by itself."
+        )
     if grids is None:
-        ends = [(X[:, place].min(), X[:, place].max()) for place in chosen]
-        grids = [np.linspace(low, high, resolution) for low, high in ends]
-    points = [np.asarray(grid, dtype=np.float64) for grid in grids]
-    values = _mean_predictions(estimator, X, chosen, points, target)
+        grids = [_default_grid(X[:, list(group)], resolution) for group in chosen]
+    points = _check_grids(chosen, grids)
+    parts = [X[first : first + _MAX_ROWS] for first in range(0, len(X), _MAX_ROWS)]
+    values = sum(
+        len(part) / len(X) * mean_predictions(estimator, part, chosen, points, target)
+        for part in parts
+    )
     return PartialDependence(
-        tuple(chosen), tuple(names[place] for place in chosen), tuple(points), values
+        tuple(group[0] if len(group) == 1 else group for group in chosen),
+        tuple(", ".join(names[place] for place in group) for group in chosen),
+        tuple(p[:, 0] if len(g) == 1 else p for g, p in zip(chosen, points, strict=True)),
+        np.asarray(values),
     )
 
 
-def _names(estimator: Any) -> list[str]:
-    names = getattr(estimator, "feature_names_in_", None)
-    count = estimator.n_features_in_
-    return [f"x{place}" for place in range(count)] if names is None else [str(n) for n in names]
-
-
-def _places(names: list[str], inputs: Any) -> list[int]:
-    """Return where one input is, or two."""
-    entries: list[Any] = [inputs] if isinstance(inputs, int | str | np.integer) else list(inputs)
-    places = [_place(names, entry) for entry in entries]
-    if len(places) not in (1, 2) or len(set(places)) != len(places):
-        raise ValueError(
-            f"`inputs` must name one input or two different ones, got {inputs!r}. "
-            "Make one display for each pair."
-        )
-    return places
-
-
-def _place(names: list[str], entry: int | str) -> int:
-    if isinstance(entry, str) and entry in names:
-        return names.index(entry)
-    if not isinstance(entry, str) and 0 <= entry < len(names):
-        return int(entry)
-    raise ValueError(f"`inputs` must be among {', '.join(names)}, got {entry!r}.")
-
-
-def _mean_predictions(
+def mean_predictions(
     estimator: Any,
     X: NDArray[np.float64],
-    chosen: list[int],
-    grids: list[NDArray[np.float64]],
+    chosen: Sequence[Group],
+    points: Sequence[NDArray[np.float64]],
     target: int,
 ) -> NDArray[np.float64]:
-    """Sum the closed form over members and maps, in the target's units."""
-    held = []
-    for place, grid in zip(chosen, grids, strict=True):
-        rows = np.repeat(X[:1], len(grid), axis=0)
-        rows[:, place] = grid
-        held.append(rows)
-    total = np.zeros(tuple(len(grid) for grid in grids))
-    for member in estimator.members_:
-        cores = member.model.cores[target]
-        scaled, points = member.inputs.apply(X), [member.inputs.apply(rows) for rows in held]
-        for feature_map, weight in zip(member.layout.maps, member.model.map_weights, strict=True):
-            if weight == 0 or member.share == 0:
-                continue
-            others = _terms(member.layout, feature_map, cores, scaled, None, chosen).mean(axis=0)
-            fixed = [
-                _terms(member.layout, feature_map, cores, rows, place, [])
-                for rows, place in zip(points, chosen, strict=True)
-            ]
-            equation = "gr,r->g" if len(fixed) == 1 else "gr,hr,r->gh"
-            mean = np.einsum(equation, *fixed, others)
-            total += member.share * weight * mean.real
-    scaling = estimator.target_scaling_
-    flat = np.zeros((total.size, len(estimator.members_[0].model.cores)))
-    flat[:, target] = total.ravel()
-    return np.asarray(scaling.undo(flat)[:, target].reshape(total.shape))
+    """Sum the closed form over all blocks, in the target's units."""
+    shape = tuple(len(values) for values in points)
+    total = np.full(shape, float(estimator.target_scaling_.mean[target]))
+    groups = complete_groups(chosen, X.shape[1])
+    for block in blocks(estimator, X, groups, points, target):
+        others = block.mean_without(range(len(chosen)))
+        rank = next(iter(block.rows.values())).shape[1]
+        # A group without cores in this block has no terms: it is constant there.
+        held = [block.points.get(g, np.ones((n, rank))) for g, n in enumerate(shape)]
+        equation = "gr,r->g" if len(held) == 1 else "gr,hr,r->gh"
+        total += block.weight * np.einsum(equation, *held, np.broadcast_to(others, rank)).real
+    return total
 
 
-def _terms(
-    layout: TensorLayout,
-    feature_map: FeatureMap,
-    cores: Cores,
-    rows: NDArray[np.float64],
-    only: int | None,
-    without: list[int],
-) -> NDArray[Any]:
-    """Return n × R products over the cores of one input, or of all but some."""
-    product = np.ones((len(rows), cores[0].shape[1]), dtype=cores[0].dtype)
-    factors = layout.factors(rows, feature_map)
-    for owner, factor, core in zip(layout.core_inputs, factors, cores, strict=True):
-        if owner == only or (only is None and owner not in without):
-            product = product * (factor @ core)
-    return product
+def _default_grid(columns: NDArray[np.float64], resolution: int) -> NDArray[np.float64]:
+    if columns.shape[1] > 1:
+        return np.unique(columns, axis=0)
+    return np.linspace(columns.min(), columns.max(), resolution)
+
+
+def _check_grids(chosen: Sequence[Group], grids: Sequence[Any]) -> list[NDArray[np.float64]]:
+    """Return each grid as rows, one column for each input of its group."""
+    if len(grids) != len(chosen):
+        raise ValueError(
+            f"`grids` must have one grid for each of the {len(chosen)} inputs, got {len(grids)}. "
+            "Pass a list of grids, or None."
+        )
+    points = []
+    for group, grid in zip(chosen, grids, strict=True):
+        values = np.asarray(grid, dtype=np.float64)
+        rows = values[:, None] if values.ndim == 1 and len(group) == 1 else values
+        if rows.ndim != 2 or rows.shape[1] != len(group) or not len(rows):
+            shape = "(n_points,)" if len(group) == 1 else f"(n_points, {len(group)})"
+            raise ValueError(
+                f"`grids` must hold values of shape {shape} for {len(group)} column"
+                f"{'s' * (len(group) > 1)}, got shape {values.shape}. Pass a row for each point."
+            )
+        if not np.isfinite(rows).all():
+            raise ValueError("`grids` must be finite, got NaN or infinity. Remove these points.")
+        points.append(rows)
+    return points

@@ -1,6 +1,6 @@
 """The report: one self-contained HTML page about a fitted model.
 
-subject ─► figures (inline SVG that follows the page's colours) ─► template ─► one file
+subject ─► findings (all numbers) ─► figures (inline SVG in the page's colours) ─► one file
 """
 
 from polyadic.report._page import render, write_report

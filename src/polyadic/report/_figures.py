@@ -1,14 +1,7 @@
-"""Figures of the report: SVG that takes its colours from the page.
-
-Matplotlib draws with colours that occur nowhere else, and these are replaced by CSS
-variables, so that one picture serves light and dark pages.
-"""
+"""Figures of the report: each a picture, its words, and the line under it."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,24 +10,19 @@ import numpy as np
 from polyadic.inspection import (
     ConvergenceDisplay,
     FeatureWeightsDisplay,
-    PartialDependence,
-    PartialDependenceDisplay,
     PredictionDisplay,
-    partial_dependence,
     short_name,
+    write_number,
 )
+from polyadic.report._curves import draw_curves, draw_pair
+from polyadic.report._drawing import ACCENT, MUTED, draw, fit_text
+from polyadic.report._errors import Errors
+from polyadic.report._findings import Findings
+from polyadic.report._inputs import Importance
 from polyadic.report._subject import Subject
 
-_INK, _ACCENT, _SECOND, _MUTED = "#010203", "#040506", "#070809", "#0a0b0c"
-_VARIABLES = {
-    _INK: "var(--ink)",
-    _ACCENT: "var(--accent)",
-    _SECOND: "var(--second)",
-    _MUTED: "var(--muted)",
-}
 _MAX_POINTS = 1000
-_MAX_CURVES = 4
-_MAX_BARS = 12
+_MAX_BARS = 15
 
 
 @dataclass(frozen=True)
@@ -47,154 +35,134 @@ class Figure:
     caption: str
 
 
-def figures(subject: Subject) -> dict[str, list[Figure]]:
+def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]]:
     """Return the figures of each section."""
+    errors, inputs = findings.errors, findings.inputs
+    curves = [] if inputs is None else draw_curves(subject.target, inputs)
+    if inputs is not None and inputs.pair is not None:
+        curves.append(draw_pair(subject.target, inputs.pair))
     return {
-        "errors": _errors(subject),
-        "weights": [_weights(subject)],
-        "convergence": [_convergence(subject)],
-        "dependence": _dependence(subject),
+        "errors": [] if errors is None else _draw_errors(subject, errors),
+        "importance": [] if inputs is None else [_draw_importance(inputs.importances)],
+        "dependence": [Figure(*entry) for entry in curves],
+        "weights": [_draw_weights(subject.model)],
+        "convergence": [_draw_convergence(subject.model)],
     }
 
 
-def _draw(name: str, paint: Callable[[Any], Any], size: tuple[float, float] = (4.4, 3.1)) -> str:
-    """Return the SVG of what `paint` draws on an axis."""
-    import matplotlib
-    from cycler import cycler
-    from matplotlib.figure import Figure as Canvas
-
-    style: Any = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": name,
-        "font.size": 10,
-        "font.family": "sans-serif",
-        "text.color": _INK,
-        "axes.labelcolor": _INK,
-        "axes.edgecolor": _MUTED,
-        "xtick.color": _INK,
-        "ytick.color": _INK,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.prop_cycle": cycler(color=[_ACCENT, _SECOND]),
-        "axes.formatter.use_mathtext": False,
-    }
-    stream = io.StringIO()
-    with matplotlib.rc_context(style):
-        canvas: Any = Canvas(figsize=size, layout="constrained")
-        paint(canvas.subplots())
-        canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    return _inline(stream.getvalue(), name)
-
-
-def _inline(svg: str, name: str) -> str:
-    """Make a file's SVG fit for a page: its size from CSS, its names its own."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
-    svg = svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
-    svg = re.sub(r'href="#', f'href="#{name}-', svg)
-    svg = re.sub(r"font: ([^;\"]*?)'DejaVu Sans'[^;\"]*", r"font: \1 system-ui, sans-serif", svg)
-    for colour, variable in _VARIABLES.items():
-        svg = svg.replace(colour, variable)
-    return svg
-
-
-def _errors(subject: Subject) -> list[Figure]:
-    if subject.actual is None or subject.predicted is None:
-        return []
-    pairs = PredictionDisplay(subject.actual[:_MAX_POINTS], subject.predicted[:_MAX_POINTS])
-    options = {"color": _ACCENT}
-    shown = f"{len(pairs.actual)} {subject.measured_on}"
-    residuals = pairs.actual - pairs.predicted
+def _draw_errors(subject: Subject, errors: Errors) -> list[Figure]:
+    pairs = PredictionDisplay(errors.actual[:_MAX_POINTS], errors.predicted[:_MAX_POINTS])
+    shown, rows = len(pairs.actual), f"{errors.rows:,} {subject.measured_on}"
+    if shown < errors.rows:
+        rows = f"{shown:,} of the {rows}"
+    low, middle, high = map(write_number, errors.residual_quartiles)
     return [
         Figure(
             "predicted",
-            _draw("predicted", lambda ax: pairs.plot(ax=ax, **options)),
-            f"Scatter plot of predicted against actual {subject.target} for {shown}. Points on "
+            draw("predicted", lambda ax: pairs.plot(ax=ax, color=ACCENT), 3.4),
+            f"Scatter plot of predicted against actual {subject.target} for {rows}. Points on "
             "the diagonal are predicted exactly.",
-            f"Predicted against actual {subject.target}: {shown}.",
+            f"Predicted against actual {subject.target}: {rows}.",
+        ),
+        Figure(
+            "calibration",
+            draw("calibration", lambda ax: _paint_calibration(ax, errors), 3.4),
+            f"Mean actual {subject.target} for each tenth of the rows, in the order of their "
+            "prediction, with standard errors, beside the diagonal.",
+            "Calibration: rows in ten parts by their prediction. On the diagonal, predictions "
+            "of that size are right on average.",
         ),
         Figure(
             "residuals",
-            _draw("residuals", lambda ax: pairs.plot(kind="residuals", ax=ax, **options)),
-            f"Scatter plot of residuals against predictions for {shown}. Half of the residuals "
-            f"lie between {np.quantile(residuals, 0.25):.3g} and "
-            f"{np.quantile(residuals, 0.75):.3g}.",
+            draw("residuals", lambda ax: pairs.plot(kind="residuals", ax=ax, color=ACCENT)),
+            f"Scatter plot of residuals against predictions for {rows}. Half of the residuals "
+            f"lie between {low} and {high}.",
             "Residuals over predictions. A shape in the cloud is something the model missed.",
+        ),
+        Figure(
+            "histogram",
+            draw("histogram", lambda ax: _paint_histogram(ax, errors)),
+            f"Histogram of the residuals: their median is {middle}, half of them lie between "
+            f"{low} and {high}.",
+            f"Residuals: half lie between {low} and {high}.",
         ),
     ]
 
 
-def _weights(subject: Subject) -> Figure:
-    weights, maps = subject.model.feature_weights_, subject.model.feature_maps_
+def _paint_calibration(ax: Any, errors: Errors) -> None:
+    tenths = errors.calibration
+    predicted, actual = [t.predicted for t in tenths], [t.actual for t in tenths]
+    spread = [t.standard_error for t in tenths]
+    ends = [min(predicted + actual), max(predicted + actual)]
+    ax.plot(ends, ends, color=MUTED, linewidth=0.8)
+    ax.errorbar(predicted, actual, yerr=spread, fmt="o", color=ACCENT, markersize=4, linewidth=1)
+    ax.set(xlabel="mean prediction", ylabel="mean actual", aspect="equal")
+
+
+def _paint_histogram(ax: Any, errors: Errors) -> None:
+    ax.hist(errors.actual - errors.predicted, bins=30, color=ACCENT)
+    ax.axvline(0, color=MUTED, linewidth=0.8)
+    ax.set(xlabel="actual − predicted", ylabel="rows")
+
+
+def _draw_importance(everything: list[Importance]) -> Figure:
+    shown = everything[:_MAX_BARS]
+    shuffled = shown[0].growth is not None
+    label = (
+        "growth of the root mean squared error" if shuffled else "standard deviation of its effect"
+    )
+
+    def paint(ax: Any) -> None:
+        places = np.arange(len(shown))
+        spread = [found.deviation for found in shown] if shuffled else None
+        options = {"error_kw": {"ecolor": MUTED, "linewidth": 1}} if shuffled else {}
+        ax.barh(places, [found.size for found in shown], xerr=spread, color=ACCENT, **options)
+        ax.set_yticks(places, [fit_text(found.name, 24) for found in shown])
+        ax.invert_yaxis()
+        ax.axvline(0, color=MUTED, linewidth=0.8)
+        ax.set_xlabel(label)
+
+    some = "" if len(shown) == len(everything) else f", the first {len(shown)} of {len(everything)}"
+    first = f"{shown[0].name} comes first with {write_number(shown[0].size)}"
+    return Figure(
+        "importance",
+        draw("importance", paint, 0.9 + 0.27 * len(shown)),
+        f"Bar chart of the importance of the inputs, in units of the target{some}: {first}.",
+        f"Importance of the inputs{some}.",
+    )
+
+
+def _draw_weights(model: Any) -> Figure:
+    weights, maps = model.feature_weights_, model.feature_maps_
     order = np.argsort(-np.abs(weights), kind="stable")[:_MAX_BARS]
     display = FeatureWeightsDisplay([short_name(maps[place]) for place in order], weights[order])
     some = "" if len(order) == len(weights) else f", the {len(order)} largest of {len(weights)}"
     return Figure(
         "weights",
-        _draw("weights", lambda ax: display.plot(ax=ax), (4.9, 1.0 + 0.32 * len(order))),
+        draw("weights", lambda ax: display.plot(ax=ax, color=ACCENT), 0.9 + 0.27 * len(order)),
         f"Bar chart of the weights of feature maps{some}. The largest is "
-        f"{weights[order[0]]:.3g}, of {maps[order[0]]}.",
+        f"{write_number(weights[order[0]])}, of {maps[order[0]]}.",
         f"Weight λ of each feature map{some}. The table below has the numbers.",
     )
 
 
-def _convergence(subject: Subject) -> Figure:
-    loss = subject.model.loss_curve_
+def _draw_convergence(model: Any) -> Figure:
+    loss = model.loss_curve_
+    ends = f"from {write_number(loss[0])} to {write_number(loss[-1])}"
+    whose = "the first member" if len(model.members_) > 1 else "the model"
+    caption = (
+        f"Loss of {whose} after each of its {len(loss)} epochs: a sweep over all cores and a step "
+        "of the weights."
+    )
+    if hasattr(model, "selection_"):
+        caption = (
+            f"Loss of {whose} after each of the {len(loss)} epochs that led to it. Its search goes "
+            "from few rows to more and changes rank and penalty on the way, and the last epochs "
+            "are on all rows: the curve may jump and rise where the fit gets no worse."
+        )
     return Figure(
         "convergence",
-        _draw("convergence", lambda ax: ConvergenceDisplay.from_estimator(subject.model, ax=ax)),
-        f"Line chart of the training loss over {len(loss)} epochs, from {loss[0]:.3g} to "
-        f"{loss[-1]:.3g}.",
-        "Loss after each epoch: one sweep over all cores and one step of the weights.",
-    )
-
-
-def _dependence(subject: Subject) -> list[Figure]:
-    """Draw the inputs whose curves vary most, and the two first of them together."""
-    curves = [_curve(subject, place) for place in range(len(subject.names))]
-    order = sorted(range(len(curves)), key=lambda place: -float(np.std(curves[place].values)))
-    found = [_line(subject, curves[place], rank) for rank, place in enumerate(order[:_MAX_CURVES])]
-    if len(order) > 1:
-        found.append(_map(subject, order[0], order[1]))
-    return found
-
-
-def _curve(subject: Subject, place: int) -> PartialDependence:
-    return partial_dependence(subject.model, subject.X, place, resolution=41)
-
-
-def _line(subject: Subject, curve: PartialDependence, rank: int) -> Figure:
-    name, values = curve.names[0], curve.values
-    low, high = curve.grids[0][int(values.argmin())], curve.grids[0][int(values.argmax())]
-    return Figure(
-        f"dependence{rank}",
-        _draw(
-            f"dependence{rank}",
-            lambda ax: PartialDependenceDisplay(curve).plot(ax=ax),
-        ),
-        f"Line chart of the mean predicted {subject.target} over {name}: least, "
-        f"{values.min():.3g}, at {low:.3g} and greatest, {values.max():.3g}, at {high:.3g}.",
-        f"{name}: moves the mean prediction by {np.ptp(values):.3g}.",
-    )
-
-
-def _map(subject: Subject, first: int, second: int) -> Figure:
-    found = partial_dependence(subject.model, subject.X, [first, second], resolution=31)
-
-    def paint(ax: Any) -> None:
-        display = PartialDependenceDisplay(found).plot(ax=ax, cmap="cividis")
-        bar = display.figure_.colorbar(display.contours_, ax=ax)
-        bar.set_label("mean prediction")
-        bar.outline.set_visible(False)
-
-    both = f"{found.names[0]} and {found.names[1]}"
-    return Figure(
-        "dependence-map",
-        _draw("dependence-map", paint),
-        f"Contour map of the mean predicted {subject.target} over {both}, from "
-        f"{found.values.min():.3g} to {found.values.max():.3g}.",
-        f"{both} together.",
+        draw("convergence", lambda ax: ConvergenceDisplay.from_estimator(model, ax=ax)),
+        f"Line chart of the training loss of {whose} over {len(loss)} epochs, {ends}.",
+        caption,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,44 +19,72 @@ class Subject:
     ----------
     model : estimator
         A fitted estimator with one target.
-    X : ndarray of shape (n_samples, n_features)
-        Rows that partial dependence averages over.
+    X : ndarray of shape (n_samples, n_features) or None
+        Rows of the data, for importance and partial dependence; without them the page has
+        neither.
     target : str
         Name of what is predicted.
     names : sequence of str
         Names of the inputs.
+    y : ndarray of shape (n_samples,), optional
+        Targets of `X`, where the model has not seen these rows: inputs are then shuffled to
+        measure their importance, and the model is compared with a ridge regression.
     actual, predicted : ndarray, optional
         Pairs to show how good predictions are.
     measured_on : str
         Which rows these are.
+    measured_how : str
+        A sentence that says how these rows were chosen.
     metrics : dict, optional
-        Errors on these rows: rows, rmse, mae and r2.
+        Errors on these rows: rows, rmse, mae and r2; those of the pairs by default.
     rows_are : str
         Which rows `X` has.
+    categories : mapping of str to sequence of str
+        Columns that became one input for each category, and the names of these inputs.
+    ranges : ndarray of shape (n_features, 3), optional
+        Least, median and greatest value of each input; those of `X` by default.
+    ranges_are : str, optional
+        Which rows `ranges` are of; those of `X` by default.
     facts : sequence of (str, str)
         What was fitted, on what: labels and values.
     messages : sequence of str
         What was done to the data.
+    cautions : sequence of str
+        What a reader must know to judge the errors.
     model_file : str, optional
         Name of the model's file, for the instructions.
     """
 
     model: Any
-    X: NDArray[np.float64]
+    X: NDArray[np.float64] | None
     target: str
     names: Sequence[str]
+    y: NDArray[np.float64] | None = None
     actual: NDArray[np.float64] | None = None
     predicted: NDArray[np.float64] | None = None
     measured_on: str = "rows"
+    measured_how: str = ""
     metrics: dict[str, Any] | None = None
     rows_are: str = "rows"
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ranges: NDArray[np.float64] | None = None
+    ranges_are: str | None = None
     facts: Sequence[tuple[str, str]] = ()
     messages: Sequence[str] = ()
+    cautions: Sequence[str] = ()
     model_file: str | None = None
-    inputs: Sequence[tuple[str, float, float, float]] = field(init=False)
 
     def __post_init__(self) -> None:
         check_is_fitted(self.model)
-        low, middle, high = np.quantile(self.X, [0, 0.5, 1], axis=0)
-        ranges = list(zip(self.names, low, middle, high, strict=True))
-        object.__setattr__(self, "inputs", ranges)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the data; a category is one."""
+        return len(self.names) + sum(1 - len(inputs) for inputs in self.categories.values())
+
+    @property
+    def all_ranges(self) -> NDArray[np.float64] | None:
+        """Least, median and greatest value of each input, where they are known."""
+        if self.ranges is not None or self.X is None:
+            return self.ranges
+        return np.asarray(np.quantile(self.X, [0, 0.5, 1], axis=0).T)

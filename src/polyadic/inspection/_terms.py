@@ -1,0 +1,141 @@
+"""The model as sums of products over groups of inputs.
+
+    f(x) = mean + Re Σ_blocks weight · Σᵣ Π_groups terms_group(x)ᵣ
+
+A block is some of the rank components of one feature map of one member, in the target's
+units.  All of partial dependence, permutation and interaction are products and means of
+these terms, so that the features of an input are evaluated once, whatever is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.features import TensorLayout
+
+_BLOCK_BYTES = 1e8  # of the terms of one block; products of them take as much again
+
+Group = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Terms of the groups that take part in it; the others are constant.
+
+    `rows` and `points` hold, for each group, one line of r terms for each row of the data
+    and for each of the group's own points.
+    """
+
+    weight: float
+    rows: dict[int, NDArray[Any]]
+    points: dict[int, NDArray[Any]]
+
+    def without_each(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield each group with the product of all the others, formed without division."""
+        groups = list(self.rows)
+        after = [np.ones_like(self.rows[groups[0]])]
+        for group in reversed(groups[1:]):
+            after.append(after[-1] * self.rows[group])
+        before: Any = 1.0
+        for group in groups:
+            yield group, before * after.pop()
+            before = before * self.rows[group]
+
+    def mean_without(self, left_out: Sequence[int]) -> Any:
+        """Return the mean over rows of the product of all groups but some."""
+        kept = [terms for group, terms in self.rows.items() if group not in left_out]
+        return product(kept).mean(axis=0) if kept else 1.0
+
+
+def product(factors: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Multiply arrays of one shape, at least one."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = result * factor
+    return result
+
+
+def blocks(
+    estimator: Any,
+    X: NDArray[np.float64],
+    groups: Sequence[Group],
+    points: Sequence[NDArray[np.float64]],
+    target: int,
+) -> Iterator[Block]:
+    """Yield the blocks of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What was fitted.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    groups : sequence of tuples
+        Inputs that are set together; each input belongs to one group.
+    points : sequence of ndarrays of shape (n_points, group size)
+        Where else to evaluate the first groups.
+    target : int
+        Which target.
+    """
+    held, spans = _held_rows(X, groups, points)
+    scale = float(estimator.target_scaling_.scale[target])
+    for member in estimator.members_:
+        layout, cores = member.layout, member.model.cores[target]
+        owned = _cores_of(layout, groups)
+        scaled, fixed = member.inputs.apply(X), member.inputs.apply(held)
+        for feature_map, weight in zip(layout.maps, member.model.map_weights, strict=True):
+            if weight == 0 or member.share == 0:
+                continue
+            met = layout.factors(scaled, feature_map)
+            there = {
+                (group, core): layout.factor(fixed[span], feature_map, core)
+                for group, span in enumerate(spans)
+                for core in owned.get(group, [])
+            }
+            for some in _rank_slices(cores[0].shape[1], len(owned) * (len(X) + 1)):
+                yield Block(
+                    member.share * float(weight) * scale,
+                    {
+                        g: product([met[c] @ cores[c][:, some] for c in own])
+                        for g, own in owned.items()
+                    },
+                    {
+                        g: product([there[g, c] @ cores[c][:, some] for c in owned[g]])
+                        for g in range(len(spans))
+                        if g in owned
+                    },
+                )
+
+
+def _held_rows(
+    X: NDArray[np.float64], groups: Sequence[Group], points: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], list[slice]]:
+    """Return rows that have the points of all groups below each other, and where each lies."""
+    ends = np.cumsum([0, *(len(values) for values in points)])
+    held = np.repeat(X[:1], ends[-1], axis=0)
+    spans = [slice(first, last) for first, last in pairwise(ends)]
+    for group, span, values in zip(groups, spans, points, strict=False):
+        held[span, list(group)] = values
+    return held, spans
+
+
+def _cores_of(layout: TensorLayout, groups: Sequence[Group]) -> dict[int, list[int]]:
+    """Return the cores of each group that has any."""
+    group_of = {place: index for index, group in enumerate(groups) for place in group}
+    owned: dict[int, list[int]] = {}
+    for core, place in enumerate(layout.core_inputs):
+        owned.setdefault(group_of[place], []).append(core)
+    return owned
+
+
+def _rank_slices(rank: int, terms: int) -> Iterator[slice]:
+    """Yield so many rank components at a time as memory has room for."""
+    step = max(1, int(_BLOCK_BYTES / (16 * terms)))
+    for first in range(0, rank, step):
+        yield slice(first, first + step)

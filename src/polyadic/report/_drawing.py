@@ -1,0 +1,90 @@
+"""Pictures as SVG that takes its colours from the page.
+
+Matplotlib draws with colours that occur nowhere else, and these are replaced by CSS
+variables, so that one picture serves light and dark pages.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from polyadic.inspection import write_tick
+
+INK, ACCENT, SECOND, MUTED = "#010203", "#040506", "#070809", "#0a0b0c"
+_VARIABLES = {
+    INK: "var(--ink)",
+    ACCENT: "var(--accent)",
+    SECOND: "var(--second)",
+    MUTED: "var(--muted)",
+}
+_WIDTH = 4.4  # of every picture, so that type has one size on the page
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "font.family": "sans-serif",
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.use_mathtext": False,
+}
+
+
+def draw(name: str, paint: Callable[[Any], Any], height: float = 3.1) -> str:
+    """Return the SVG of what `paint` draws on an axis."""
+    import matplotlib
+    from cycler import cycler
+    from matplotlib.figure import Figure
+
+    stream = io.StringIO()
+    cycle = cycler(linestyle=["-", "--"]) * cycler(color=[ACCENT, SECOND, MUTED])
+    style = {**_STYLE, "svg.hashsalt": name, "axes.prop_cycle": cycle}
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        # Text stays text in the SVG: the reader's fonts draw it, not Matplotlib's.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        canvas: Any = Figure(figsize=(_WIDTH, height), layout="constrained")
+        axes = canvas.subplots()
+        paint(axes)
+        _write_ticks(axes)
+        canvas.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
+    return _inline(stream.getvalue(), name)
+
+
+def fit_text(text: str, length: int = 40) -> str:
+    """Return a name as a picture has room for: in one line, and not too long."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def _write_ticks(axes: Any) -> None:
+    """Write the numbers of both axes out, where they are not labels of their own."""
+    from matplotlib.ticker import AutoLocator, MaxNLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        if isinstance(axis.get_major_locator(), AutoLocator | MaxNLocator):
+            axis.set_major_formatter(write_tick)
+    if isinstance(axes.xaxis.get_major_locator(), AutoLocator):
+        axes.locator_params(axis="x", nbins=5)
+
+
+def _inline(svg: str, name: str) -> str:
+    """Make a file's SVG fit for a page: its size from CSS, its names its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+    svg = svg.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg)
+    svg = re.sub(r"font: ([^;\"]*?)'DejaVu Sans'[^;\"]*", r"font: \1 system-ui, sans-serif", svg)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, variable)
+    return svg

@@ -1,0 +1,107 @@
+"""All numbers of a report, found once: the page shows them, and JSON has them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from polyadic.report._errors import Errors, find_errors
+from polyadic.report._inputs import Inputs, find_inputs
+from polyadic.report._subject import Subject
+
+
+@dataclass(frozen=True)
+class MemberFacts:
+    """What one member is; the linear trend that members share has no penalty of its own."""
+
+    feature_map: str
+    n_basis: int
+    inputs_used: int
+    rank: int
+    alpha: float | None
+    share: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a report says in numbers.
+
+    `errors` is None where no rows were kept from the fit, `inputs` where there are no rows
+    to look at the model with, and `ranges` where nothing is known of its data.
+    """
+
+    errors: Errors | None
+    inputs: Inputs | None
+    ranges: list[tuple[str, float, float, float]] | None
+    weights: list[tuple[str, float]]
+    members: list[MemberFacts]
+    loss: list[float]
+    epochs: int
+
+
+def find(subject: Subject) -> Findings:
+    """Look at a model from all sides."""
+    model = subject.model
+    with warnings.catch_warnings():
+        # The rows are the model's inputs in their order; whoever made them checked the names.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        inputs = find_inputs(subject)
+    ranges = subject.all_ranges
+    pairs = zip(map(str, model.feature_maps_), map(float, model.feature_weights_), strict=True)
+    return Findings(
+        errors=find_errors(subject),
+        inputs=inputs,
+        ranges=None
+        if ranges is None
+        else [(name, *row) for name, row in zip(subject.names, ranges.tolist(), strict=True)],
+        weights=sorted(pairs, key=lambda pair: -abs(pair[1])),
+        members=_describe_members(model),
+        loss=[float(value) for value in model.loss_curve_],
+        epochs=int(model.n_iter_),
+    )
+
+
+def as_json(subject: Subject, findings: Findings) -> dict[str, Any]:
+    """Return all numbers in a form that JSON has."""
+    found: dict[str, Any] = _plain(asdict(findings))
+    return {
+        "target": subject.target,
+        "measured_on": subject.measured_on if findings.errors else None,
+        "rows": subject.rows_are if findings.inputs else None,
+        "facts": dict(subject.facts),
+        "cautions": list(subject.cautions),
+        **found,
+    }
+
+
+def _describe_members(model: Any) -> list[MemberFacts]:
+    """Describe all members; those after the ones that have an α are trends."""
+    found = []
+    for index, member in enumerate(model.members_):
+        layout = member.layout
+        maps = [str(feature_map) for feature_map in layout.maps]
+        is_trend = index >= len(model.alpha_)
+        name = "linear trend" if is_trend else maps[0] if len(maps) == 1 else f"{len(maps)} maps"
+        found.append(
+            MemberFacts(
+                name,
+                max(layout.n_basis),
+                sum(size > 1 for size in layout.n_basis),
+                int(member.model.cores[0][0].shape[1]),
+                None if is_trend else float(model.alpha_[index]),
+                float(member.share),
+            )
+        )
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return lists in place of arrays and tuples."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,115 @@
+"""`polyadic report`: what it takes, and what it refuses in one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polyadic
+from tests.report.tables import QUICK, change_notes, refused, report, run, write_table
+
+ROWS = np.random.RandomState(0).rand(80, 2)
+COLUMNS = {"a": ROWS[:, 0], "b": ROWS[:, 1], "target": ROWS[:, 0] + ROWS[:, 1] ** 2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("command")
+    write_table(folder / "t.csv", COLUMNS)
+    run("fit", folder / "t.csv", "--out", folder / "model.polyadic", *QUICK)
+    return folder
+
+
+FORGED = {
+    "sample of another width": {"sample": {"inputs": np.zeros((9, 5)), "described": "rows"}},
+    "sample without rows": {"sample": {"inputs": np.zeros((0, 2)), "described": "rows"}},
+    "sample of NaN": {"sample": {"inputs": np.full((9, 2), np.nan), "described": "rows"}},
+    "sample undescribed": {"sample": {"inputs": np.zeros((9, 2))}},
+    "sample a text": {"sample": "rows"},
+    "sample of texts": {"sample": {"inputs": [["a", "b"]], "described": "rows"}},
+    "inputs a number": {"inputs": 5},
+    "inputs without deciles": {"inputs": [{"name": "a"}, {"name": "b"}]},
+    "too few inputs": {"inputs": [{"name": "a", "deciles": [0.0] * 11}]},
+    "uneven deciles": {"inputs": [{"deciles": [0.0] * 11}, {"deciles": [0.0]}]},
+    "held_out a list": {"held_out": [1, 2]},
+    "held_out without metrics": {"held_out": {"actual": [1.0], "predicted": [1.0]}},
+    "pairs of two lengths": {
+        "held_out": {"metrics": {}, "actual": np.zeros(3), "predicted": np.zeros(4)}
+    },
+    "metrics of text": {
+        "held_out": {
+            "metrics": {"rows": "x", "rmse": 1, "mae": 1, "r2": None},
+            "actual": np.zeros(3),
+            "predicted": np.zeros(3),
+        }
+    },
+    "data a list": {"data": ["t.csv"]},
+    "data incomplete": {"data": {"file": "t.csv"}},
+    "seconds a text": {
+        "data": {"file": "t", "rows": 1, "rows_fitted": 1, "date": "", "seconds": "long"}
+    },
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_forged_notes_end_in_one_sentence(folder, tmp_path, kind):
+    forged = change_notes(folder / "model.polyadic", tmp_path / "forged.polyadic", **FORGED[kind])
+    sentence = refused("report", forged, "--out", tmp_path / "page.html")
+    assert "forged.polyadic cannot be reported on" in sentence
+    assert repr(next(iter(FORGED[kind]))) in sentence
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_table_without_the_target_asks_for_an_option_that_exists(folder, tmp_path):
+    other = {"a": COLUMNS["a"], "b": COLUMNS["b"], "price": 2 * COLUMNS["target"]}
+    table = write_table(tmp_path / "other.csv", other)
+    words = [folder / "model.polyadic", table, "--by-name", "--out", tmp_path / "page.html"]
+    assert "Pass --target" in refused("report", *words)
+    numbers = report(*words, "--target", "price")
+    assert numbers["target"] == "price"
+    assert numbers["errors"]["rows"] == 80
+    assert "<h1>price from 2 inputs</h1>" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
+    y = COLUMNS["target"]
+    model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(ROWS, y)
+    polyadic.save(model, tmp_path / "mine.polyadic")
+    table = write_table(tmp_path / "t.csv", {"x0": ROWS[:, 0], "x1": ROWS[:, 1], "price": y})
+    words = [tmp_path / "mine.polyadic", "--out", tmp_path / "page.html"]
+    assert report(*words)["inputs"] is None
+    assert report(*words)["ranges"] is None
+    numbers = report(words[0], table, *words[1:], "--target", "price")
+    assert numbers["errors"]["model"]["r2"] == pytest.approx(model.score(ROWS, y))
+    assert len(numbers["inputs"]["curves"]) == 2
+
+
+def test_rows_of_the_fit_are_warned_of(folder, tmp_path):
+    words = ["--out", tmp_path / "page.html"]
+    assert report(folder / "model.polyadic", folder / "t.csv", *words)["cautions"]
+    table = write_table(tmp_path / "new.csv", COLUMNS)
+    assert not report(folder / "model.polyadic", table, *words)["cautions"]
+
+
+@pytest.mark.parametrize("name", ["model.polyadic", "t.csv"])
+def test_what_it_reads_is_not_overwritten(folder, name):
+    before = (folder / name).read_bytes()
+    words = ["report", folder / "model.polyadic", folder / "t.csv", "--out", folder / name]
+    assert "Name another file" in refused(*words)
+    assert (folder / name).read_bytes() == before
+
+
+def test_names_of_all_kinds_are_names(tmp_path):
+    """Dollar signs are no mathematics, and no font lacks a glyph that the page writes as text."""
+    names = ["rate_$a_{$", "cost $ per $m", "温度 🌡", "tab\there"]
+    rng = np.random.RandomState(0)
+    columns = {name: rng.rand(60) for name in names}
+    columns["größe"] = sum(columns.values())
+    table = write_table(tmp_path / "t.csv", columns)
+    model, page = tmp_path / "m.polyadic", tmp_path / "page.html"
+    run("fit", table, "--target", "größe", "--out", model, *QUICK)
+    run("report", model, table, "--out", page)
+    text = page.read_text("utf-8")
+    assert "<h1>größe from 4 inputs</h1>" in text
+    for name in ("rate_$a_{$", "cost $ per $m", "温度 🌡", "tab here"):
+        assert f">{name}</text>" in text
