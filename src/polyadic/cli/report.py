@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import reported
-from polyadic.cli.options import csv_options
+from polyadic.cli.options import csv_options, force_option
+from polyadic.cli.outputs import check_output
 from polyadic.cli.prepare import target_of
 from polyadic.cli.tables import read_table
-from polyadic.cli.training import Fitted, check_folder, compared, open_model
+from polyadic.cli.training import Fitted, compared, open_model
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _BACKGROUND = 1000
@@ -25,16 +26,24 @@ _BACKGROUND = 1000
 @click.option("--out", default="report.html", show_default=True, help="Page to write.")
 @click.option("--by-name", is_flag=True, help="Pick the model's columns by name.")
 @csv_options
+@force_option
 @reported
 def report(
-    model: str, data: str | None, out: str, by_name: bool, delimiter: str | None, decimal: str
+    model: str,
+    data: str | None,
+    out: str,
+    by_name: bool,
+    delimiter: str | None,
+    decimal: str,
+    na: tuple[str, ...],
+    force: bool,
 ) -> None:
     """Write a report on MODEL; with DATA, errors are measured on its rows."""
     from polyadic.report import write_report
 
-    check_folder(out)
+    check_output(out, [model, data], force)
     fitted = open_model(model)
-    table = None if data is None else read_table(data, delimiter, decimal)
+    table = None if data is None else read_table(data, delimiter, decimal, na)
     if table is None:
         subject = subject_of(fitted, model)
     else:

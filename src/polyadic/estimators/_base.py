@@ -202,6 +202,11 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             self.validation_curve_ = [epoch.validation_error for epoch in fits[0].history]
         _warn(fits, self.feature_weights_)
 
+    @property
+    def single_target_(self) -> bool:
+        """Whether targets are a vector."""
+        return self._single_target
+
     def predict(self, X: Any) -> Any:
         """Predict the target of each row.
 
@@ -223,7 +228,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             check_names(self, list(X.columns) if hasattr(X, "columns") else None, X.shape[1])
             return predict_lazily(self, X)
         if isinstance(X, RowSource):
-            parts = [prediction for _, prediction in self._predict_batches(X)]
+            parts = [prediction for _, prediction in self.predict_batches(X)]
             y = np.concatenate(parts) if parts else np.empty((0, len(self.target_scaling_.mean)))
             return y[:, 0] if self._single_target else y
         if is_tensor(X) and on_device(self.device):
@@ -246,8 +251,21 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             _require_finite(to_host((~y.isfinite()).any(dim=1).nonzero()[:, 0]))
         return y[:, 0] if self._single_target else y
 
-    def _predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
-        """Yield the batches of a source, and what is predicted for each."""
+    def predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Yield the batches of a source of rows, and what is predicted for each.
+
+        Parameters
+        ----------
+        source : RowSource
+            What :func:`polyadic.open_rows` returned.
+
+        Yields
+        ------
+        batch : Batch
+            Consecutive rows.
+        prediction : ndarray of shape (n_samples, n_targets)
+            Their predictions.
+        """
         check_names(self, source.names, len(source.names))
         with overflow_is_checked(), self._compute() as compute:
             for batch in source.batches():
@@ -288,7 +306,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         parts = [
             Residuals.of(required_target(batch.y), prediction, batch.weight)
-            for batch, prediction in self._predict_batches(X)
+            for batch, prediction in self.predict_batches(X)
             if batch.weight is None or batch.weight.any()
         ]
         if not parts:
