@@ -340,7 +340,7 @@ def test_folders_spell_columns(good, tmp_path):
     with pytest.raises(ValueError, match="no number in column 'year'"):
         list(open_rows(tmp_path, "y").batches())
     (tmp_path / "year=2021").rename(tmp_path / "year=last")
-    with pytest.raises(ValueError, match="'year' .* type string"):
+    with pytest.raises(ValueError, match=r"'year' .* type string"):
         open_rows(tmp_path, "y")
 
 

@@ -60,7 +60,8 @@ class ColumnSurvey:
 
     def _add_numbers(self, values: NDArray[np.float64]) -> None:
         self._count(np.isinf(values), "infinite")
-        steps = np.diff(values, prepend=self.last)[0 if self.rows else 1 :]
+        with np.errstate(invalid="ignore", over="ignore"):
+            steps = np.diff(values, prepend=self.last)[0 if self.rows else 1 :]
         if len(steps) and self.monotone:
             self.direction = self.direction or float(np.sign(steps[0]))
             self.monotone = bool((np.sign(steps) == self.direction).all() and self.direction)
@@ -194,7 +195,7 @@ class Survey:
             )
         elif self.table.csv.decimal == "." and column.matches(_has_decimal_comma):
             found.add("decimal commas in", named, "Pass --decimal ','.")
-        elif self.table.csv.decimal == "," and column.matches(is_number):
+        elif self.table.csv.decimal == "," and column.n_numbers and not column.strays():
             found.add("decimal points in", named, "Write all numbers with one decimal mark.")
         elif encode and len(column.texts) <= MAX_CATEGORIES:
             return
