@@ -198,11 +198,11 @@ def predict(
         check_output(out, [model, data], force)
     fitted = open_model(model)
     source = fitted.preparation.source(read_table(data, delimiter, decimal, na), by_name)
-    parts = (predicted for _, predicted in fitted.predict_batches(source))
-    first = next(parts, None)
+    later = (predicted for _, predicted in fitted.predict_batches(source))
+    first = next(later, None)
     if first is None:
         raise Mistake(f"{data} has no rows under its header.")
-    parts = chain([first], parts)
+    parts = chain([first], later)
     if out is not None:
         click.echo(f"Wrote {write_predictions(out, parts)} predictions to {out}.")
         return

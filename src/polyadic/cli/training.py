@@ -154,6 +154,7 @@ def fit_model(
     comparison, whole = Comparison(), rows.fingerprint
     if held is not None:
         for batch, predicted in model.predict_batches(held):
+            assert batch.y is not None
             comparison.add(batch.y[:, 0], predicted[:, 0])
             whole.add(batch.X, batch.y)
     data["fingerprints"].append(str(whole))
