@@ -23,29 +23,37 @@ TABLES = {
     "header only": ("a,b,target\n", "no rows"),
     "only blank lines": ("\n\n\n", "t.csv"),
     "wrong target": (GOOD.replace("target", "goal"), "Which column .* is the target"),
-    "text among numbers": (
-        GOOD.replace("\n0.05,", "\nabc,"),
-        r"text in 'a' \(row 2 of 'a' is 'abc'\)",
-    ),
+    "text among numbers": (GOOD.replace("\n0.05,", "\nabc,"), r"text in 'a' \(row 2 is 'abc'\)"),
     "text column": (GOOD.replace("\n", ",x\n").replace("target,x", "target,kind") + ",y", "'kind'"),
-    "text in the target": (GOOD + "\n1,1,high", "target 'target' .* must be numbers"),
+    "text in the target": (GOOD + "\n1,1,high", r"the target 'target' \(row 21 is 'high'\)"),
+    "dollars in the target": (GOOD + "\n1,1,$12.30", r"\(row 21 is '\$12.30'\).*must be numbers"),
+    "per cent": (GOOD + "\n12 %,1,2", r"text in 'a' \(row 21 is '12 %'\)"),
+    "gaps with a sign": (GOOD + "\n?,1,2", r"'a' \(row 21 is '\?'\).*pass --na '\?'"),
     "semicolons": (GOOD.replace(",", ";"), "Pass --delimiter ';'"),
     "tabs": (GOOD.replace(",", "\t"), "delimited by a tab"),
     "decimal commas": (
         GOOD.replace(",", ";").replace(".", ",").replace("a;b;target", "a,b,target"),
         "t.csv",
     ),
+    "thousands": (
+        re.sub(r"\n0\.", '\n"12,137",0.', GOOD).replace("a,b", "a,b,c") + '\n"1,128,137",1,2,3',
+        r"thousands separators in 'a' \(row 1 is '12,137'\)\. Remove the separators",
+    ),
     "duplicate names": (GOOD.replace("a,b,target", "a,a,target"), "several columns named 'a'"),
     "no header": (GOOD.split("\n", 1)[1], "no header"),
-    "missing value": (GOOD + "\n,1,2", "missing values in 'a'.*--missing mean"),
-    "missing target": (GOOD + "\n1,1,", "missing values in 'the target'"),
-    "ragged": (GOOD + "\n1,2,3,4,5", "cannot be read as a table"),
+    "missing value": (
+        GOOD + "\n,1,2",
+        r"missing values in 'a' \(1 row, first row 21\).*--missing mean",
+    ),
+    "missing target": (GOOD + "\n1,1,", "missing values in the target 'target'"),
+    "ragged": (GOOD + "\n1,2,3,4,5", "t.csv cannot be read"),
     "dates": (GOOD.replace("0.05,", "2020-01-01,").replace("\n0.", "\n2020-01-0"), "'a'"),
-    "empty column": (GOOD.replace("\n", ",\n").replace("target,", "target,e") + ",", "'e'.*empty"),
-    "infinite": (GOOD + "\ninf,1,2", "infinite in row 21"),
+    "empty column": (GOOD.replace("\n", ",\n").replace("target,", "target,e") + ",", "empty.*'e'"),
+    "infinite": (GOOD + "\ninf,1,2", r"infinite values in 'a' \(row 21\)"),
     "huge": (GOOD + "\n1e308,1,2\n-1e308,1,2", "range beyond double precision"),
-    "not text": ("\x00\x01\x02,\x03\n\x04,\x05\n", "t.csv"),
+    "not text": ("\x00\x01\x02,\x03\n\x04,\x05\n", "not text"),
     "only the target": ("target\n1\n2\n3\n", "no input columns"),
+    "JSON": ('{"a": 1}', "JSON"),
 }
 
 
@@ -114,9 +122,10 @@ def test_unknown_target_lists_the_columns(folder):
         (["--holdout", "1.5"], "--holdout"),
         (["--out", "no/such/folder/m"], "folder that does not exist"),
         (["--out", "."], "is a folder"),
-        (["--ignore", "z"], "no column 'z' to ignore"),
+        (["--ignore", "z"], "no column 'z' to ignore or keep"),
         (["--config", "none.toml"], "none.toml"),
         (["--device", "moon"], "device"),
+        (["--early-stopping", "maybe"], "true"),
     ],
 )
 def test_wrong_options(folder, words, expected):
@@ -129,6 +138,8 @@ def test_wrong_options(folder, words, expected):
     [
         ("rank = ", "not TOML"),
         ("speed = 3", "unknown name 'speed'"),
+        ("as_json = true", "unknown name 'as_json'"),
+        ('ignore = "a"', 'ignore = ["a"]'),
         ("feature_maps = ['fourier']", "a table with kind"),
         ("[[feature_maps]]\nkind = 'fourier'\ndecay = 3", "feature map 'fourier'"),
         ("[[feature_maps]]\nkind = 'wavelet'", "wavelet"),
@@ -153,7 +164,7 @@ NEW_TABLES = {
     "column extra": ("a,b,c\n1,2,3\n", "does not know: 'c'"),
     "columns reordered": ("b,a\n1,2\n", "another order"),
     "text in a number column": ("a,b\n1,2\nx,3\n", r"'a' .* is a category and was a number"),
-    "missing value": ("a,b\n1,2\n,3\n", "missing values in 'a'"),
+    "missing value": ("a,b\n1,2\n,3\n", "Row 2 of new.csv has no number in column 'a'"),
     "no rows": ("a,b\n", "no rows"),
     "empty": ("", "is empty"),
 }
@@ -166,7 +177,7 @@ def test_new_tables_unlike_the_first(folder, model, command, kind):
     (folder / "new.csv").write_text(content)
     words = [command, model, "new.csv"]
     if command != "evaluate":
-        words += ["--out", "out.html"]
+        words += ["--out", "out.csv"]
     sentence = refused(*words)
     if command == "predict":
         assert re.search(expected, sentence), sentence
@@ -202,7 +213,7 @@ def test_wrong_arrays(folder):
     (folder / "t.parquet").write_bytes(b"PAR1 nothing")
     assert "t.parquet" in refused("fit", "t.parquet")
     pyarrow.parquet.write_table(pa.table({"a": [[1], [2]], "target": [1, 2]}), "t.parquet")
-    assert "Column 'a'" in refused("fit", "t.parquet")
+    assert "of type list<element: int64>: 'a'" in refused("fit", "t.parquet")
 
 
 @pytest.mark.parametrize("module", ["pyarrow", "matplotlib", "jinja2"])
@@ -210,7 +221,7 @@ def test_a_missing_extra_says_how_to_get_it(folder, model, monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
     if module == "pyarrow":
         monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
-        sentence = refused(*FIT)
+        sentence = refused(*FIT, "--force")
     else:
         sentence = refused("report", model)
     assert "pip install 'polyadic[app]'" in sentence
@@ -229,3 +240,68 @@ def test_a_real_process_gives_exit_codes_fit_for_scripts(folder):
     assert run(*FIT, "--target", "goal").returncode == 0
     assert run("fly").returncode == 2
     assert run("--version").stdout.startswith("polyadic")
+
+
+def test_everything_wrong_is_told_at_once(folder):
+    rows = [f"{i},{i % 3},t{i % 2},2020-01-0{i % 9 + 1},{i}" for i in range(30)]
+    rows[4] = "4,,t0,2020-01-01,inf"
+    rows[7] = "x,1,t0,2020-01-01,3"
+    (folder / "t.csv").write_text("a,b,c,d,target\n" + "\n".join(rows))
+    sentence = refused(*FIT)
+    for part in (
+        "text in 'a' (row 8 is 'x'), 'c' (row 1 is 't0')",
+        "missing values in 'b' (1 row, first row 5)",
+        "dates in 'd'",
+        "infinite values in the target 'target' (row 5)",
+        "--na 'x'",
+        "--encode",
+        "--missing mean",
+    ):
+        assert part in sentence, sentence
+    accepted(*FIT, "--na", "x", "--encode", "--missing", "drop")
+
+
+def test_many_names_are_cut(folder):
+    names = [f"c{i}" for i in range(30)]
+    rows = "\n".join(",".join(["x"] * 30 + [str(i)]) for i in range(20))
+    (folder / "t.csv").write_text(",".join([*names, "target"]) + "\n" + rows)
+    sentence = refused(*FIT)
+    assert "'c9' (row 1 is 'x') and 20 more" in sentence
+    assert "'c10'" not in sentence
+    assert "'c9' and 21 more" in refused(*FIT, "--target", "nope")
+
+
+def test_more_categories_than_can_be_encoded(folder):
+    rows = "\n".join(f"n{i % 60},{i}" for i in range(120))
+    (folder / "t.csv").write_text("name,target\n" + rows)
+    assert "different texts in 'name' (60 of them, for example 'n0')" in refused(*FIT, "--encode")
+
+
+def test_a_decimal_mark_is_not_advised_twice(folder):
+    """Thousands in one column and decimal points in another."""
+    rows = "\n".join(f'"{i + 1},137",{i / 7:.3f},{i}' for i in range(20))
+    (folder / "t.csv").write_text("people,x,target\n" + rows)
+    for words in ([], ["--decimal", ","]):
+        sentence = refused(*FIT, *words)
+        assert "Pass --decimal" not in sentence
+    assert "decimal points in 'x'" in sentence
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.json", "t.xls", "t.csv.xz", "t"])
+def test_other_formats_are_refused(folder, name):
+    (folder / name).write_bytes(b"PK\x03\x04")
+    assert f"got {name}" in refused("fit", name)
+
+
+def test_a_table_without_text_gives_no_traceback_on_a_stray_late(folder):
+    """Types are told from the head of a file; what comes late is told with its row."""
+    rows = "1.5,2\n" * 300_000
+    (folder / "t.csv").write_text(f"a,target\n{rows}oops,3\n")
+    assert "row 300001 has an invalid value 'oops'" in refused(*FIT)
+
+
+def test_every_option_is_explained():
+    for command in main.commands.values():
+        for option in command.params:
+            if option.param_type_name == "option":
+                assert option.help, f"{command.name} {option.name}"

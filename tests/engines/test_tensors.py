@@ -238,13 +238,13 @@ def test_tensors_are_predicted_in_chunks(rng, monkeypatch):
     X, y = smooth(rng)
     model = KernelMachineRegressor(**OPTIONS, **TORCH, chunk_size=120).fit(X, y)
     sizes = []
-    respond = TorchEngine.respond
+    predict = TorchEngine.predict
 
     def noted(self, X, *rest):
         sizes.append(len(X))
-        return respond(self, X, *rest)
+        return predict(self, X, *rest)
 
-    monkeypatch.setattr(TorchEngine, "respond", noted)
+    monkeypatch.setattr(TorchEngine, "predict", noted)
     (there,) = tensors(X)
     np.testing.assert_allclose(host(model.predict(there)), model.predict(X), atol=1e-12)
     assert sizes[:5] == [120, 120, 120, 120, 20]

@@ -8,7 +8,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from polyadic.cli import main
-from polyadic.storage.model_file import load_with_notes, save
+from polyadic.estimators.saving import load_with_notes, save
 
 QUICK = ["--rank", "4", "--n-basis", "4"]
 

@@ -22,7 +22,6 @@ import dask
 from dask.distributed import Client, LocalCluster
 
 from polyadic.compute import ComputeSpec
-from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.features import TensorLayout
 from polyadic.model import cpd
 from polyadic.rows.scaling import InputScaling, TargetScaling
@@ -339,7 +338,7 @@ def test_an_exception_in_the_middle_of_a_step_leaves_no_wrong_state(chunk, monke
     _, cores = _layout()
     chunk.sums(_step(1, 0, whole=cores))
     step = _step(2, 1, changes=[(0, cores[0])])
-    monkeypatch.setattr(CompiledEngine, "commit", lambda *_: 1 // 0)
+    monkeypatch.setattr("polyadic.engines.compiled.chunk.Chunk.commit", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         chunk.sums(step)
     monkeypatch.undo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -63,9 +64,9 @@ def test_a_gap_is_told_with_file_row_group_row_and_column(saved, good, value, co
     path = saved(**{column: pa.array(values)})
     what = "an infinite value" if value in (np.inf, -np.inf) else "no number"
     for act in (model().fit, lambda source: list(source.batches())):
-        with pytest.raises(ValueError, match="Row 217") as caught:
+        with pytest.raises(ValueError, match="Row 218") as caught:
             act(open_rows(path, "y"))
-        assert f"Row 217 of {path} (row group 2) has {what} in column {column!r}" in str(
+        assert f"Row 218 of {path} (row group 2) has {what} in column {column!r}" in str(
             caught.value
         )
 
@@ -96,13 +97,13 @@ def test_nothing_left(saved):
 
 def test_weights_must_not_be_negative(saved):
     path = saved(w=with_value(np.ones(300), 120, -2.5))
-    with pytest.raises(ValueError, match=r"Row 120 .*row group 1\) has the weight -2.5 in column"):
+    with pytest.raises(ValueError, match=r"Row 121 .*row group 1\) has the weight -2.5 in column"):
         model().fit(open_rows(path, "y", weight="w", missing="drop"))
 
 
 def test_a_missing_weight_is_a_gap(saved):
     path = saved(w=with_value(np.ones(300), 120, np.nan))
-    with pytest.raises(ValueError, match=r"Row 120 .* no number in column 'w'"):
+    with pytest.raises(ValueError, match=r"Row 121 .* no number in column 'w'"):
         model().fit(open_rows(path, "y", weight="w"))
 
 
@@ -257,13 +258,13 @@ GOOD_CSV = "a,b,y\n" + "".join(f"{i / 10},{i % 7},{i}\n" for i in range(200))
     ("text", "message"),
     [
         (GOOD_CSV.replace("\n0.3,", "\nx,"), "Column 'a' of .* type string"),
-        ("a,b,y\n" + "1,2,3\n" * 300_000 + "1,oops,3\n", "'b' .* row 300000 has an .*'oops'"),
+        ("a,b,y\n" + "1,2,3\n" * 300_000 + "1,oops,3\n", "'b' .* row 300001 has an .*'oops'"),
         (GOOD_CSV + "1,2,3,4\n", "cannot be read"),
-        (GOOD_CSV + ",2,3\n", "Row 200 of .* has no number in column 'a'"),
-        (GOOD_CSV + "inf,2,3\n", "Row 200 of .* has an infinite value in column 'a'"),
+        (GOOD_CSV + ",2,3\n", "Row 201 of .* has no number in column 'a'"),
+        (GOOD_CSV + "inf,2,3\n", "Row 201 of .* has an infinite value in column 'a'"),
         ("1,2,3\n4,5,6\n", "no header"),
         ("a,a,y\n1,2,3\n", "several columns named 'a'"),
-        ("", "cannot be read"),
+        ("", "it is empty"),
         ("a,b,y\n2020-01-01,2,3\n", "'a' .* type date32"),
     ],
 )
@@ -316,10 +317,105 @@ def test_paths_that_stand_for_nothing(saved, tmp_path):
         open_rows(path.rename(tmp_path / "t.xlsx"), "y")
     with pytest.raises(ValueError, match=r"t.xlsx is a file that holds no rows.*glob"):
         open_rows(tmp_path, "y")
-    (tmp_path / "t.xlsx").unlink()
-    (tmp_path / "year=2020").mkdir()
-    with pytest.raises(ValueError, match=r"year=2020 is a folder.*partition columns"):
+
+
+def test_folders_spell_columns(good, tmp_path):
+    """The layout that Hive, Spark and pandas write: the names of folders are columns."""
+    for year, half in ((2020, good.slice(0, 100)), (2021, good.slice(100))):
+        folder = tmp_path / f"year={year}" / "half=0.5"
+        folder.mkdir(parents=True)
+        pa.parquet.write_table(half, folder / "part.parquet")
+    (tmp_path / "_metadata").mkdir()
+    (tmp_path / "_metadata" / "notes.txt").write_text("nothing")
+    source = open_rows(tmp_path, "y")
+    assert source.names == ["a", "b", "year", "half"]
+    X = np.concatenate([batch.X for batch in source.batches()])
+    np.testing.assert_array_equal(X[:, 2], [2020.0] * 100 + [2021.0] * 200)
+    np.testing.assert_array_equal(X[:, [0, 3]], np.c_[good["a"].to_numpy(), np.full(300, 0.5)])
+    by_year = open_rows(tmp_path, "year", ["half", "b"])
+    np.testing.assert_array_equal(
+        np.concatenate([batch.y for batch in by_year.batches()])[:, 0], X[:, 2]
+    )
+    (tmp_path / "year=2020").rename(tmp_path / "year=__HIVE_DEFAULT_PARTITION__")
+    with pytest.raises(ValueError, match="no number in column 'year'"):
+        list(open_rows(tmp_path, "y").batches())
+    (tmp_path / "year=2021").rename(tmp_path / "year=last")
+    with pytest.raises(ValueError, match=r"'year' .* type string"):
         open_rows(tmp_path, "y")
+
+
+def test_the_index_of_pandas_is_no_input(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]}, index=[7, 5, 6])
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv")
+    for name, index in (("t.parquet", "__index_level_0__"), ("t.csv", "")):
+        assert open_rows(tmp_path / name, "y").names == ["a"]
+        (batch,) = open_rows(tmp_path / name, "y", ["a", index]).batches()
+        np.testing.assert_array_equal(batch.X[:, 1], [7, 5, 6])
+
+
+def test_texts_that_stand_for_nothing(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,2\n?,3\n-,4\n")
+    source = open_rows(path, "y", missing="drop", na=["?", "-"])
+    assert (count(source), source.n_dropped) == (1, 2)
+
+
+def test_named_arrays(tmp_path):
+    X = np.arange(6.0).reshape(3, 2)
+    np.savez(tmp_path / "t.npz", X=X, y=X[:, 0], columns=["p", "q"], target="t")
+    (batch,) = open_rows(tmp_path / "t.npz", "t").batches()
+    np.testing.assert_array_equal(np.c_[batch.X, batch.y], np.c_[X, X[:, 0]])
+    for arrays, message in (
+        ({"Z": X}, "matrix `X`"),
+        ({"X": X, "y": X}, "one value of `y` for each of its 3 rows"),
+        ({"X": X, "columns": ["p"]}, "1 names for 2 inputs"),
+    ):
+        np.savez(tmp_path / "t.npz", **arrays)
+        with pytest.raises(OSError, match=message):
+            open_rows(tmp_path / "t.npz", "t")
+
+
+def test_files_that_are_not_the_text_they_are_called(tmp_path):
+    """They are named for what they are; nothing binary reaches the terminal."""
+    path = tmp_path / "t.csv"
+    for content, message in (
+        (b"PK\x03\x04rest", "Excel workbook"),
+        (b"\xd0\xcf\x11\xe0rest", "Excel workbook"),
+        (b"\xfd7zXZ\x00", "xz-compressed"),
+        (gzip.compress(GOOD_CSV.encode()), "gzip-compressed"),
+        (b"PAR1", "Parquet"),
+        (b'{"a": 1}', "JSON"),
+        (GOOD_CSV.encode("utf-16"), "UTF-16"),
+        (b"a,b\x00,y\n1,2,3\n", "not text"),
+        ("town,y\nMünchen,3\n".encode("latin-1"), "column 'town' is not UTF-8"),
+        ("größe,y\n1,3\n".encode("latin-1"), "header is not UTF-8"),
+        (b"a;y\n1;3\n", "semicolon.*delimiter=';'"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises((OSError, ValueError), match=message) as caught:
+            open_rows(path, "y")
+        assert str(path) in str(caught.value)
+        assert str(caught.value).isprintable()
+    whole = gzip.compress(GOOD_CSV.encode() * 50)
+    for name, content in (("t.csv.gz", whole[:-50]), ("u.csv.gz", GOOD_CSV.encode())):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(OSError, match=rf"{name} cannot be read"):
+            list(open_rows(tmp_path / name, "y").batches())
+
+
+def test_a_split_of_few_rows_is_exact_and_keeps_copies_together(saved, good):
+    copies = pa.concat_tables([good.slice(0, 20)] * 5)
+    path = saved()
+    pa.parquet.write_table(copies, path)
+    kept, held = open_rows(path, "y").split(0.25)
+    rows = [{tuple(row) for batch in part.batches() for row in batch.X} for part in (kept, held)]
+    assert (len(rows[0]), len(rows[1]), count(held)) == (15, 5, 25)
+    assert not rows[0] & rows[1]
+    pa.parquet.write_table(good.slice(0, 1), path)
+    kept, held = open_rows(path, "y").split(0.5)
+    assert (count(kept), count(held)) == (1, 0)
 
 
 def test_names_that_make_no_sense(saved):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import click
 
 from polyadic import __version__
@@ -17,6 +20,10 @@ __all__ = ["main"]
 @click.version_option(__version__, prog_name="polyadic")
 def main() -> None:
     """Kernel regression without a kernel matrix and without a search for hyperparameters."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A code page without λ must not end a command whose work is done.
+            stream.reconfigure(errors="replace")
 
 
 for command in (demo, fit, predict, evaluate, show, report, reproduce):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import reported
-from polyadic.cli.training import check_folder, measure
+from polyadic.cli.measures import measure
+from polyadic.cli.options import force_option
+from polyadic.cli.outputs import check_output
 
 # One setting for both searches over maps, so that these lines differ in the search alone.
 _SHARED: dict[str, Any] = {
@@ -42,17 +43,18 @@ class Entry:
 
 @click.command()
 @click.option("--out", default="polyadic-demo.html", show_default=True, help="Report to write.")
+@force_option
 @reported
-def demo(out: str) -> None:
+def demo(out: str, force: bool) -> None:
     """Fit the model on built-in data beside two cross-validated searches."""
-    check_folder(out)
+    check_output(out, force=force)
     tasks: list[tuple[str, Any, str]] = [
         (name, data, kind) for name, data in _datasets().items() for kind in _MODELS
     ]
     entries = []
-    with click.progressbar(tasks, label="Fitting", item_show_func=_running, file=sys.stderr) as bar:
-        for task in bar:
-            entries.append(_entry(*task))
+    for number, task in enumerate(tasks, 1):
+        click.echo(f"[{number}/{len(tasks)}] {task[2]} on {task[0]}", err=True)
+        entries.append(_entry(*task))
     click.echo("\n".join(_table(entries)))
     learned = [entry for entry in entries if entry.kind == "defaults"]
     click.echo(_report(learned[-1], out))
@@ -82,10 +84,6 @@ def _report(entry: Entry, out: str) -> str:
     )
     write_report(subject, out)
     return f"Wrote a report on the model of {entry.dataset}: {Path(out).resolve()}"
-
-
-def _running(task: tuple[str, Any, str] | None) -> str:
-    return f"{task[2]} on {task[0]}" if task else ""
 
 
 def _datasets() -> dict[str, Any]:

@@ -9,7 +9,16 @@ from typing import Any, TypeVar
 
 import click
 
+from polyadic.sources.files.row_files import RowsError
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+_REMEDIES = {
+    "gap": "Fill the gap in or remove the row; `polyadic fit --missing drop` leaves such rows out.",
+    "columns": "Fix the file, or pass --ignore to leave the column out of a fit.",
+    "delimiter": "Pass --delimiter {!r}.",
+}
 
 
 class Mistake(click.ClickException):
@@ -36,6 +45,9 @@ def reported(command: F) -> F:
                 return command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
+        except RowsError as error:
+            remedy = _REMEDIES[error.kind].format(error.value)
+            raise Mistake(f"{error.problem} {remedy}") from error
         except (ValueError, OSError) as error:
             raise Mistake(str(error)) from error
         except ImportError as error:
@@ -47,6 +59,12 @@ def reported(command: F) -> F:
             ) from error
 
     return guarded  # type: ignore[return-value]
+
+
+def warn(message: str | None) -> None:
+    """Print a warning, if there is one."""
+    if message is not None:
+        click.echo(f"Warning: {message}", err=True)
 
 
 def _told(

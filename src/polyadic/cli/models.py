@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import click
 
-from polyadic.cli.errors import reported
-from polyadic.cli.options import config_option, csv_options, estimator_options
-from polyadic.cli.prepare import Preparation, learn, target_of
-from polyadic.cli.streaming import (
-    compared,
-    fit_streamed,
-    inputs_on_disk,
-    is_streamed,
-    predictions,
+from polyadic.cli.errors import Mistake, reported, warn
+from polyadic.cli.measures import warn_of_few
+from polyadic.cli.options import config_option, csv_options, estimator_options, force_option
+from polyadic.cli.outputs import (
+    PREDICTIONS_HEADER,
+    as_lines,
+    check_output,
+    check_predictions,
+    write_predictions,
 )
-from polyadic.cli.tables import PREDICTIONS_HEADER, as_lines, read_table, write_predictions
-from polyadic.cli.training import Fitted, check_folder, fit_model, measure, open_model
+from polyadic.cli.prepare import Preparation, comparison_target, learn, target_name
+from polyadic.cli.survey import Survey, doubtful_commas
+from polyadic.cli.tables import Table, list_names, read_table
+from polyadic.cli.training import Fitted, fit_model, open_model
+from polyadic.sources.files.row_source import RowSource
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _DATA = click.Path(exists=True)
-_STREAM = click.option(
-    "--stream/--no-stream",
-    default=None,
-    help="Read rows from disk as they are needed; by default from 1 GiB on, and for folders.",
-)
 _BY_NAME = click.option(
     "--by-name", is_flag=True, help="Pick the model's columns by name; leave others out."
 )
@@ -55,10 +53,21 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     help="What to do about missing values.",
 )
 @click.option("--ignore", multiple=True, metavar="COL", help="Column to leave out; repeatable.")
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="COL",
+    help="Column to use without a word although it looks like an index or id; repeatable.",
+)
 @csv_options
-@_STREAM
+@click.option(
+    "--sample/--no-sample",
+    default=True,
+    help="Keep at most 1000 rows of the fit in the model file, for its report.",
+)
 @click.option("--verbose", is_flag=True, help="Print a line for each epoch.")
 @_JSON
+@force_option
 @config_option
 @estimator_options
 @click.pass_context
@@ -73,36 +82,96 @@ def fit(
     encode: bool,
     missing: str,
     ignore: Sequence[str],
+    keep: Sequence[str],
     delimiter: str | None,
     decimal: str,
-    stream: bool | None,
+    na: Sequence[str],
+    sample: bool,
     verbose: bool,
     as_json: bool,
+    force: bool,
     **parameters: Any,
 ) -> None:
-    """Fit a model on DATA (CSV, Parquet, npz or npy) and write it to a file."""
-    check_folder(out)
+    """Fit a model on DATA (Parquet, CSV, npy or npz, or a folder) and write it to a file."""
+    check_output(out, [data], force)
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj
-    given["verbose"] = int(verbose)
-    kinds: dict[str, Any] = {"encode": encode, "missing": missing, "ignored": ignore}
-    if is_streamed(data, stream):
-        kinds.update(delimiter=delimiter, decimal=decimal)
-        fitted = fit_streamed(data, target, holdout, given, **kinds)
-    else:
-        preparation, X, y = learn(read_table(data, delimiter, decimal), target, **kinds)
-        fitted = fit_model(data, preparation, X, y, holdout, given)
+    given["verbose"] = 1 if verbose else "auto"
+    table = read_table(data, delimiter, decimal, na)
+    n_rows, preparation, source = _learned(table, target, encode, missing, ignore, keep)
+    fitted = fit_model(table, n_rows, preparation, source, holdout, given, sample)
     fitted.save(out)
+    _warn_of_measures(fitted)
     if as_json:
         click.echo(json.dumps({"model": out, **fitted.facts()}, indent=2))
-        return
-    click.echo("\n".join([*_described(fitted), f"Wrote {out}."]))
+    else:
+        click.echo("\n".join([*_described(fitted), f"Wrote {out}."]))
+    if fitted.interrupted:
+        click.echo(_how_to_go_on(out, given.get("checkpoint")), err=True)
+        ctx.exit(130)
 
 
 def _was_given(ctx: click.Context, name: str) -> bool:
     """Return whether an option was set, by the command line or the configuration."""
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+def _learned(
+    table: Table,
+    target: str | None,
+    encode: bool,
+    missing: str,
+    ignore: Sequence[str],
+    keep: Sequence[str],
+) -> tuple[int, Preparation, RowSource]:
+    """Return the number of rows of a table, how its columns become inputs, and its rows."""
+    target = target_name(table, target, [*ignore, *keep])
+    index = [name for name in table.index if name not in (*keep, *ignore, target)]
+    messages = [f"{list_names(index)}: an index that pandas wrote, left out"] if index else []
+    ignored = [*ignore, *index]
+    names = [name for name in table.names if name != target and name not in ignored]
+    if not names:
+        raise Mistake(f"{table.path} has no input columns besides the target {target!r}.")
+    every = [*names, target]
+    if len(table.files) > 1 and table.has_numbers(every):
+        table.source(names, target, missing)  # the files must have the same columns
+    data = table.read(every) if encode or missing == "mean" else None
+    batches = table.batches(every) if data is None else data.to_batches()
+    survey = Survey.of(table, batches, names, target)
+    survey.check(encode, missing)
+    warn(doubtful_commas(table, every))
+    for message in messages:
+        warn(f"{message}. Pass --keep to use it, or --ignore to leave it out without a word.")
+    ids = survey.ids(keep)
+    if ids:
+        warn(
+            f"{list_names(ids)} may be a row number or an id: all values differ, or they only "
+            "rise or fall. It is used as an input. Pass --ignore NAME to leave it out, or --keep "
+            "NAME to use it without a word."
+        )
+    return survey.n_rows, *learn(survey, data, missing, ignored, messages)
+
+
+def _warn_of_measures(fitted: Fitted) -> None:
+    """Warn where the errors of a model are not known, or not well."""
+    held_out = fitted.notes["held_out"]
+    if held_out is not None:
+        warn(warn_of_few(held_out["metrics"], "held-out rows"))
+    elif fitted.notes["data"]["rows_fitted"] < 10:
+        warn("the table has too few rows to tell how well the model predicts.")
+
+
+def _how_to_go_on(out: str, checkpoint: Any) -> str:
+    if checkpoint is None:
+        return (
+            f"Interrupted: {out} is the model so far. Pass --checkpoint FILE to be able to go on "
+            "after an interruption."
+        )
+    return (
+        f"Interrupted: {out} is the model so far. The same command with --force goes on from "
+        f"{checkpoint}."
+    )
 
 
 @click.command()
@@ -111,7 +180,7 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 @click.option("--out", help="CSV or Parquet file to write; CSV on standard output by default.")
 @_BY_NAME
 @csv_options
-@_STREAM
+@force_option
 @reported
 def predict(
     model: str,
@@ -120,19 +189,20 @@ def predict(
     by_name: bool,
     delimiter: str | None,
     decimal: str,
-    stream: bool | None,
+    na: Sequence[str],
+    force: bool,
 ) -> None:
     """Predict each row of DATA with MODEL, in the order of the rows."""
     if out is not None:
-        check_folder(out)
+        check_predictions(out)
+        check_output(out, [model, data], force)
     fitted = open_model(model)
-    parts: Iterable[Any]
-    if is_streamed(data, stream):
-        source = inputs_on_disk(fitted.preparation, data, by_name, delimiter, decimal)
-        parts = predictions(fitted, source)
-    else:
-        inputs = fitted.preparation.inputs(read_table(data, delimiter, decimal), by_name)
-        parts = [fitted.predict(inputs)]
+    source = fitted.preparation.source(read_table(data, delimiter, decimal, na), by_name)
+    later = (predicted for _, predicted in fitted.predict_batches(source))
+    first = next(later, None)
+    if first is None:
+        raise Mistake(f"{data} has no rows under its header.")
+    parts = chain([first], later)
     if out is not None:
         click.echo(f"Wrote {write_predictions(out, parts)} predictions to {out}.")
         return
@@ -147,7 +217,6 @@ def predict(
 @click.option("--target", help="Column to compare with; that of the fit by default.")
 @_BY_NAME
 @csv_options
-@_STREAM
 @_JSON
 @reported
 def evaluate(
@@ -157,30 +226,19 @@ def evaluate(
     by_name: bool,
     delimiter: str | None,
     decimal: str,
-    stream: bool | None,
+    na: Sequence[str],
     as_json: bool,
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    preparation = _ignoring(fitted.preparation, target)
-    if is_streamed(data, stream):
-        fitted.check_single_target()
-        target = target or preparation.target or "target"
-        source = inputs_on_disk(preparation, data, by_name, delimiter, decimal, target)
-        metrics = compared(fitted, source)["metrics"]
-    else:
-        table = read_table(data, delimiter, decimal)
-        y = target_of(table, preparation, target)
-        metrics = measure(y, fitted.predict(preparation.inputs(table, by_name)))
+    table = read_table(data, delimiter, decimal, na)
+    target = comparison_target(table, fitted.preparation, target)
+    metrics = fitted.evaluate(fitted.preparation.source(table, by_name, target))
+    warn(warn_of_few(metrics))
     if as_json:
         click.echo(json.dumps(metrics, indent=2))
         return
     click.echo("\n".join(_metric_lines(metrics)))
-
-
-def _ignoring(preparation: Preparation, target: str | None) -> Preparation:
-    """Return how to prepare a table whose target may have another name than in the fit."""
-    return replace(preparation, ignored=(*preparation.ignored, *([target] if target else [])))
 
 
 @click.command()
@@ -203,9 +261,11 @@ def _described(fitted: Fitted) -> Iterator[str]:
     count = f"{len(inputs)} input{'s' * (len(inputs) != 1)}"
     yield f"{facts['estimator']}: {facts['target'] or 'target'} from {count}"
     if data:
+        parts = [("held out", data.get("rows_held_out")), ("left out", data.get("rows_dropped"))]
+        others = "".join(f", {count} {what}" for what, count in parts if count)
         yield (
-            f"  fitted on {data['rows_fitted']} of {data['rows']} rows of {data['file']} in "
-            f"{data['seconds']:.1f} s, {data['date']}, polyadic {facts['version']}"
+            f"  fitted on {data['rows_fitted']} of {data['rows']} rows of {data['file']}{others}, "
+            f"in {data['seconds']:.1f} s, {data['date']}, polyadic {facts['version']}"
         )
     for message in facts["preparation"]:
         yield f"  {message}"

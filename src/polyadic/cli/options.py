@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,32 +18,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Feature maps are told in a configuration file; the others make no sense in one command.
 _NOT_OPTIONS = {"self", "feature_maps", "warm_start", "verbose"}
 
-_HELP = {
-    "n_basis": "Basis functions of an input, or one number for each: 4,8,8.",
-    "rank": "Rank of the weight tensor.",
-    "quantized": "Whether an input has several small cores in place of one.",
-    "alpha": "Penalty on the weight tensor.",
-    "beta": "Penalty on the feature weights.",
-    "mixing": "simplex, l1, l2 or fixed_norm.",
-    "nonnegative": "Whether feature weights must not be negative.",
-    "objective": "real or complex.",
-    "max_iter": "Epochs at most.",
-    "tol": "Gain below which a fit stops.",
-    "n_estimators": "Members whose predictions are averaged.",
-    "early_stopping": "Whether held-out rows end a fit.",
-    "validation_fraction": "Share of rows held out for that.",
-    "n_iter_no_change": "Epochs without gain before a fit stops.",
-    "scale_inputs": "Whether inputs are scaled to [0, 1].",
-    "engine": "What computes.",
-    "device": "Where the engine computes.",
-    "dtype": "float64 or float32.",
-    "chunk_size": "Rows of a chunk.",
-    "memory_limit": "Memory that a fit may take; with rows on disk, all that the process takes.",
-    "subsample": "Share of the rows that the first epoch sees; it doubles with every epoch.",
-    "checkpoint": "File from which an interrupted fit goes on.",
-    "n_jobs": "Threads.",
-    "random_state": "Seed; 0 by default, so that a command gives the same model again.",
-}
+# What the command does otherwise than the estimator.
+_HELP = {"random_state": "Seed; 0 by default, so that a command gives the same model again."}
+_TRUE_OR_FALSE = {"true": True, "false": False}
 
 
 class Value(click.ParamType):  # type: ignore[type-arg]
@@ -70,11 +48,28 @@ class Value(click.ParamType):  # type: ignore[type-arg]
 def estimator_options(command: F) -> F:
     """Add an option for each parameter of the estimator."""
     parameters = inspect.signature(FeatureLearningRegressor.__init__).parameters
+    documented = _documented()
     for name in reversed([name for name in parameters if name not in _NOT_OPTIONS]):
         flag = "--" + name.replace("_", "-")
-        text = _HELP.get(name, "Parameter of the estimator.")
-        command = click.option(flag, name, type=Value(), default=None, help=text)(command)
+        text = _HELP.get(name) or documented.get(name)
+        is_flag = isinstance(parameters[name].default, bool)
+        kind = click.Choice(list(_TRUE_OR_FALSE)) if is_flag else Value()
+        command = click.option(
+            flag, name, type=kind, callback=_as_flag if is_flag else None, help=text
+        )(command)
     return command
+
+
+def _as_flag(ctx: click.Context, param: click.Parameter, value: str | None) -> bool | None:
+    return None if value is None else _TRUE_OR_FALSE[value]
+
+
+def _documented() -> dict[str, str]:
+    """Return what the estimator's docstring says of each parameter."""
+    text = inspect.getdoc(FeatureLearningRegressor) or ""
+    section = text.split("Parameters\n----------\n", 1)[1].split("\n\nAttributes\n")[0]
+    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
+    return {name: " ".join(body.split()).replace("`", "") for name, body in entries}
 
 
 def csv_options(command: F) -> F:
@@ -84,7 +79,17 @@ def csv_options(command: F) -> F:
         ("--delimiter", None, "Delimiter of a CSV file; a comma, or a tab for .tsv."),
     ):
         command = click.option(flag, default=default, callback=_one_character, help=text)(command)
-    return command
+    return click.option(
+        "--na",
+        multiple=True,
+        metavar="TEXT",
+        help="Text that stands for a missing value in a CSV file; repeatable.",
+    )(command)
+
+
+def force_option(command: F) -> F:
+    """Add ``--force``, without which no file is replaced."""
+    return click.option("--force", is_flag=True, help="Replace the file of --out.")(command)
 
 
 def _one_character(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -116,14 +121,34 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
         raise Mistake(f"{path} is not TOML: {error}") from error
     values = {name.replace("-", "_"): value for name, value in content.items()}
     ctx.obj = feature_maps(values.pop("feature_maps", None), path)
-    known = {option.name for option in ctx.command.params} - {"config", "data"}
+    known = {_name(option): option for option in ctx.command.params}
     for name in values:
-        if name not in known:
+        if name not in known or name in ("config", "data"):
+            names = sorted(set(known) - {"config", "data"})
             raise Mistake(
-                f"{path} has an unknown name {name!r}. Known are feature_maps, "
-                f"{', '.join(sorted(str(option) for option in known))}."
+                f"{path} has an unknown name {name!r}. Known are feature_maps, {', '.join(names)}."
             )
-    ctx.default_map = values
+    ctx.default_map = {
+        str(known[name].name): _configured(known[name], value, path)
+        for name, value in values.items()
+    }
+
+
+def _name(option: click.Parameter) -> str:
+    """Return what an option is called on the command line, in the spelling of Python."""
+    return max(option.opts, key=len).removeprefix("--").replace("-", "_")
+
+
+def _configured(option: click.Parameter, value: Any, path: str) -> Any:
+    """Return a value of a configuration as an option takes it."""
+    if option.multiple and not isinstance(value, list):
+        raise Mistake(
+            f"{path}: {_name(option)} must be a list, such as {_name(option)} = "
+            f'["{value}"], got {value!r}.'
+        )
+    if isinstance(option.type, click.Choice) and isinstance(value, bool):
+        return str(value).lower()
+    return value
 
 
 def feature_maps(stored: Any, path: str) -> list[features.FeatureMap] | None:

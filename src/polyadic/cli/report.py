@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import Mistake, reported
-from polyadic.cli.options import csv_options
+from polyadic.cli.options import csv_options, force_option
+from polyadic.cli.outputs import check_output
 from polyadic.cli.prepare import target_of
-from polyadic.cli.tables import read_table
-from polyadic.cli.training import Fitted, check_folder, open_model
+from polyadic.cli.tables import Table, read_table
+from polyadic.cli.training import Fitted, open_model
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _METRICS = ("rows", "rmse", "mae", "r2")
@@ -32,6 +33,7 @@ T = TypeVar("T")
 @click.option("--by-name", is_flag=True, help="Pick the model's columns by name.")
 @csv_options
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers of the page as JSON.")
+@force_option
 @reported
 def report(
     model: str,
@@ -41,20 +43,20 @@ def report(
     by_name: bool,
     delimiter: str | None,
     decimal: str,
+    na: tuple[str, ...],
     as_json: bool,
+    force: bool,
 ) -> None:
     """Write a report on MODEL; with DATA, everything is measured on its rows."""
     from polyadic.report import Subject, write_report
 
-    check_folder(out)
-    if any(Path(given).resolve() == Path(out).resolve() for given in (model, data) if given):
-        raise Mistake(f"--out {out} is what the report is made from. Name another file.")
+    check_output(out, [model, data], force)
     fitted = open_model(model)
     fitted.check_single_target()
     rows = (
         _use_notes(fitted, model)
         if data is None
-        else _use_table(fitted, data, target, by_name, delimiter, decimal)
+        else _use_table(fitted, read_table(data, delimiter, decimal, na), target, by_name)
     )
     subject = Subject(
         model=fitted.model,
@@ -70,21 +72,13 @@ def report(
     click.echo(json.dumps({"report": out, **numbers}, indent=2) if as_json else f"Wrote {out}.")
 
 
-def _use_table(
-    fitted: Fitted,
-    path: str,
-    target: str | None,
-    by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-) -> dict[str, Any]:
+def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) -> dict[str, Any]:
     """Return what a subject says of the rows of a table."""
-    table = read_table(path, delimiter, decimal)
     target = target or fitted.preparation.target or table.target
     ignored = (*fitted.preparation.ignored, *([target] if target else []))
     X = replace(fitted.preparation, ignored=ignored).inputs(table, by_name)
     y = target_of(table, fitted.preparation, target)
-    name = Path(path).name
+    name = table.path.name
     return {
         "X": X,
         "y": y,

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyadic import FeatureLearningRegressor, __version__
-from polyadic.cli.errors import Mistake
+from polyadic.cli.errors import Mistake, warn
+from polyadic.cli.measures import Comparison, Fingerprint, Outside, compared, measure
 from polyadic.cli.prepare import Preparation
+from polyadic.cli.tables import Table
 from polyadic.estimators.saving import load_with_notes, save
+from polyadic.rows.holdout import row_hash
+from polyadic.sources.files.row_source import RowSource
 
-MAX_KEPT = 2000
-"""Held-out pairs that a model file keeps for its report."""
+__all__ = ["Fitted", "compared", "fit_model", "measure", "open_model"]
+
+SAMPLE_ROWS = 1000
+"""Rows of the fit that a model file keeps for its report."""
 
 _DECILES = np.linspace(0, 1, 11)
+_DECILE_ROWS = 50_000
+# A part of a handful of rows measures nothing.
+_LEAST_ROWS_TO_SPLIT = 10
 
 
 @dataclass(frozen=True)
@@ -31,22 +39,50 @@ class Fitted:
     model: Any
     preparation: Preparation
     notes: dict[str, Any]
+    interrupted: bool = False
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Predict prepared inputs."""
+        import warnings
+
         with warnings.catch_warnings():
             # The names were checked when the table became numbers.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             self.check_single_target()
             return np.asarray(self.model.predict(X))
 
+    def predict_batches(self, source: RowSource) -> Iterator[tuple[Any, NDArray[np.float64]]]:
+        """Yield batches and their predictions; at the end, warn of rows outside the range."""
+        self.check_single_target()
+        outside = Outside(self.notes.get("inputs"))
+        for batch, predicted in self.model.predict_batches(source):
+            outside.add(batch.X)
+            yield batch, predicted[:, 0]
+        warn(outside.warning)
+
     def check_single_target(self) -> None:
         """Raise a mistake where the command line has no room for what the model predicts."""
-        if len(self.model.target_scaling_.mean) != 1 or not self.model._single_target:
+        if not self.model.single_target_:
             raise Mistake(
                 "This model has several targets, and the command line has room for one. Use it "
                 "in Python: polyadic.load(path).predict(X)."
             )
+
+    def evaluate(self, source: RowSource) -> dict[str, Any]:
+        """Return the errors on the rows of a source; warn if the model was fitted to them."""
+        comparison, fingerprint = Comparison(), Fingerprint()
+        for batch, predicted in self.predict_batches(source):
+            comparison.add(batch.y[:, 0], predicted)
+            fingerprint.add(batch.X, batch.y)
+        if not comparison.rows:
+            raise Mistake(f"{source.files[0]} has no rows to measure on.")
+        data = self.notes.get("data") or {}
+        if str(fingerprint) in data.get("fingerprints", []):
+            warn(
+                f"these are the rows of {data['file']} that the model was fitted to, so the errors "
+                "on new rows will be larger. Evaluate it on rows it has not seen."
+            )
+        return comparison.metrics
 
     def save(self, path: str) -> None:
         """Write the model file."""
@@ -70,60 +106,127 @@ class Fitted:
         }
 
 
-def check_folder(out: str) -> None:
-    """Raise a mistake before any work if a file cannot be written."""
-    path = Path(out)
-    if path.is_dir():
-        raise Mistake(f"--out {out} is a folder. Name a file in it.")
-    if not path.parent.is_dir():
-        raise Mistake(
-            f"--out {out} is in a folder that does not exist. Create {path.parent} first."
-        )
-
-
 def fit_model(
-    path: str,
+    table: Table,
+    n_rows: int,
     preparation: Preparation,
-    X: NDArray[np.float64],
-    y: NDArray[np.float64],
+    source: RowSource,
     holdout: float,
     parameters: dict[str, Any],
+    sample: bool = True,
 ) -> Fitted:
-    """Fit on a random part of the rows and measure on the rest."""
+    """Fit on most of the rows, told by their hash, and measure on the rest.
+
+    Parameters
+    ----------
+    table : Table
+        Where the rows are from.
+    n_rows : int
+        Number of rows of the table, with those that are left out for their gaps.
+    preparation : Preparation
+        How columns became inputs.
+    source : RowSource
+        The rows.
+    holdout : float
+        Fraction of the rows to measure on.
+    parameters : dict
+        Parameters of the estimator.
+    sample : bool
+        Whether the notes keep rows of the fit.
+    """
+    kept, held = source, None
+    if holdout > 0 and n_rows >= _LEAST_ROWS_TO_SPLIT:
+        kept, held = source.split(holdout)
     model = FeatureLearningRegressor(**{"random_state": 0, **parameters})
-    out = np.zeros(len(X), dtype=bool)
-    # A random part of a handful of rows measures nothing.
-    if holdout > 0 and len(X) >= 10:
-        count = max(1, round(holdout * len(X)))
-        out[np.random.RandomState(0).permutation(len(X))[:count]] = True
+    interrupted = False
     began = time.perf_counter()
-    model.fit(X[~out], y[~out])
+    try:
+        model.fit(kept)
+    except KeyboardInterrupt:
+        if not model.__sklearn_is_fitted__():
+            raise
+        interrupted = True
     seconds = time.perf_counter() - began
-    model.feature_names_in_ = np.array(preparation.names, dtype=object)
-    notes = notes_of(path, preparation.names, X[~out], int((~out).sum()), seconds)
-    fitted = Fitted(model, preparation, notes)
-    if out.any():
-        notes["held_out"] = compared(y[out], fitted.predict(X[out]))
-        notes["data"]["rows"] += int(out.sum())
+    rows = _Rows.of(kept)
+    notes = _notes(table, rows, source.names, seconds, sample)
+    fitted = Fitted(model, preparation, notes, interrupted)
+    data = notes["data"]
+    comparison, whole = Comparison(), rows.fingerprint
+    if held is not None:
+        for batch, predicted in model.predict_batches(held):
+            assert batch.y is not None
+            comparison.add(batch.y[:, 0], predicted[:, 0])
+            whole.add(batch.X, batch.y)
+    data["fingerprints"].append(str(whole))
+    data["rows"], data["rows_held_out"] = n_rows, comparison.rows
+    data["rows_dropped"] = n_rows - rows.n_rows - comparison.rows
+    if data["rows_dropped"]:
+        preparation.messages.append(f"{data['rows_dropped']} rows with missing values left out")
+    if comparison.rows:
+        notes["held_out"] = comparison.notes()
     return fitted
 
 
-def notes_of(
-    path: str, names: Sequence[str], X: NDArray[np.float64], n_rows: int, seconds: float
+@dataclass(frozen=True)
+class _Rows:
+    """What one pass over the rows of a fit tells of them."""
+
+    n_rows: int
+    deciles: NDArray[np.float64]
+    sample: NDArray[np.float64]
+    fingerprint: Fingerprint
+
+    @classmethod
+    def of(cls, source: RowSource) -> _Rows:
+        """Read the rows; the sample is those with the least hashes."""
+        count, stride = 0, 1
+        some, sample = list[NDArray[Any]](), np.empty((0, len(source.names)))
+        hashes, fingerprint = np.empty(0, dtype=np.int64), Fingerprint()
+        with closing(source.batches()) as batches:
+            for batch in batches:
+                assert batch.y is not None
+                count += len(batch)
+                fingerprint.add(batch.X, batch.y)
+                found = row_hash([batch.X, batch.y], 1)
+                hashes = np.concatenate([hashes, found])
+                order = np.argsort(hashes, kind="stable")[:SAMPLE_ROWS]
+                sample = np.concatenate([sample, batch.X])[order]
+                hashes = hashes[order]
+                some.append(batch.X[::stride].copy())
+                if sum(map(len, some)) > 2 * _DECILE_ROWS:
+                    some, stride = [np.concatenate(some)[::2]], 2 * stride
+        deciles = np.quantile(np.concatenate(some), _DECILES, axis=0).T
+        return cls(count, deciles, sample, fingerprint)
+
+
+def _notes(
+    table: Table, rows: _Rows, names: list[str], seconds: float, sample: bool
 ) -> dict[str, Any]:
-    """Return what is noted of a fit on `n_rows` rows, of which `X` are some or all."""
-    return {
+    """Return what is noted of a fit."""
+    notes: dict[str, Any] = {
         "version": __version__,
         "data": {
-            "file": Path(path).name,
-            "rows": n_rows,
-            "rows_fitted": n_rows,
+            "file": table.path.name,
+            "rows": rows.n_rows,
+            "rows_fitted": rows.n_rows,
+            "fingerprints": [str(rows.fingerprint)],
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
             "seconds": round(seconds, 3),
         },
-        "inputs": _inputs(names, X),
+        "inputs": [
+            {"name": name, "deciles": deciles.tolist()}
+            for name, deciles in zip(names, rows.deciles, strict=True)
+        ],
         "held_out": None,
     }
+    if sample:
+        count, total = len(rows.sample), rows.n_rows
+        described = f"a sample of {count} of the {total} rows of the fit"
+        notes["sample"] = {
+            "inputs": rows.sample,
+            "described": described if count < total else f"the {total} rows of the fit",
+        }
+    return notes
 
 
 def open_model(path: str) -> Fitted:
@@ -140,26 +243,6 @@ def open_model(path: str) -> Fitted:
     return Fitted(model, Preparation.of_numbers([str(name) for name in names]), notes)
 
 
-def compared(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the errors of predictions, and a part of the pairs for pictures."""
-    kept = np.random.RandomState(0).permutation(len(y))[:MAX_KEPT]
-    return {"metrics": measure(y, predicted), "actual": y[kept], "predicted": predicted[kept]}
-
-
-def measure(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:
-    """Return errors in the target's units, and R² where the target varies."""
-    residual = predicted - y
-    mse = float(np.mean(residual**2))
-    spread = float(np.var(y))
-    return {
-        "rows": len(y),
-        "mse": mse,
-        "rmse": mse**0.5,
-        "mae": float(np.mean(np.abs(residual))),
-        "r2": 1 - mse / spread if spread > 0 else None,
-    }
-
-
 def feature_weights(model: Any) -> list[dict[str, Any]]:
     """Return the feature maps with their weights λ, largest first."""
     pairs = zip(model.feature_maps_, model.feature_weights_, strict=True)
@@ -172,9 +255,3 @@ def parameters(model: Any) -> dict[str, Any]:
     plain = (bool, int, float, str, type(None))
     values = model.get_params(deep=False)
     return {name: v if isinstance(v, plain) else str(v) for name, v in values.items()}
-
-
-def _inputs(names: Sequence[str], X: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """Return the deciles of each input: what a report needs to know of rows it has not."""
-    deciles = np.quantile(X, _DECILES, axis=0).T
-    return [{"name": n, "deciles": d.tolist()} for n, d in zip(names, deciles, strict=True)]

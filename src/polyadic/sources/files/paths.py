@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from glob import glob, has_magic
 from pathlib import Path
+from urllib.parse import unquote
 
-from polyadic.sources.files.row_files import CsvRows, NpyRows, ParquetRows, RowFile
+from polyadic.sources.files.row_files import (
+    CsvFormat,
+    CsvRows,
+    NpyRows,
+    NpzRows,
+    ParquetRows,
+    RowFile,
+)
 
 Paths = str | os.PathLike[str]
 
@@ -18,68 +27,89 @@ _FORMATS = {
     ".tsv": "csv",
     ".txt": "csv",
     ".npy": "npy",
+    ".npz": "npz",
 }
 
 
-def found(path: Paths | Sequence[Paths]) -> list[Path]:
+@dataclass(frozen=True)
+class Found:
+    """A file, and what the names of the folders it is in say of its rows."""
+
+    path: Path
+    partition: dict[str, str] = field(default_factory=dict)
+
+
+def open_files(path: Paths | Sequence[Paths], csv: CsvFormat) -> list[RowFile]:
+    """Open all files that a path, a folder, a glob or a list of these stands for."""
+    return [_open_file(file, csv) for file in expand_paths(path)]
+
+
+def expand_paths(path: Paths | Sequence[Paths]) -> list[Found]:
     """Return the files that a path, a folder, a glob or a list of these stands for."""
     if isinstance(path, str | os.PathLike):
-        files = _expanded(os.path.expanduser(os.fspath(path)))
+        files = _expand(os.path.expanduser(os.fspath(path)))
     else:
-        files = [file for each in path for file in found(each)]
+        files = [file for each in path for file in expand_paths(each)]
     if not files:
         raise FileNotFoundError(f"`path` must name at least one file, got {path!r}.")
     return files
 
 
-def _expanded(path: str) -> list[Path]:
+def _expand(path: str) -> list[Found]:
     file = Path(path)
     if file.is_dir():
-        return [each for each in sorted(file.iterdir()) if _belongs(each)]
+        return [_inside(file, each) for each in sorted(file.rglob("*")) if _belongs(file, each)]
     if file.exists() or not has_magic(path):
-        return [file]
+        return [Found(file)]
     matched = sorted(glob(path))
     if not matched:
         raise FileNotFoundError(f"`path` {path!r} matches no file.")
-    return [each for name in matched for each in _expanded(name)]
+    return [each for name in matched for each in _expand(name)]
 
 
-def _belongs(file: Path) -> bool:
+def _belongs(folder: Path, file: Path) -> bool:
     """Whether a file of a folder holds rows; hidden ones and those of other tools do not."""
-    if file.name.startswith((".", "_")):
+    parts = file.relative_to(folder).parts
+    if any(part.startswith((".", "_")) for part in parts) or file.is_dir():
         return False
-    if file.is_dir() or format_of(file) is None:
-        what = "a folder" if file.is_dir() else "a file that holds no rows"
+    if _format_of(file) is None:
         raise ValueError(
-            f"`path` must be a folder of Parquet, CSV or npy files, but {file} is {what}. Pass a "
-            "list of files or a glob such as 'rows/*.parquet'; partition columns that are "
-            "spelled in folder names are not read."
+            f"`path` must be a folder of Parquet, CSV or npy files, but {file} is a file that "
+            "holds no rows. Pass a list of files or a glob such as 'rows/*.parquet'."
         )
     return True
 
 
-def open_file(path: Path, delimiter: str | None, decimal: str) -> RowFile:
+def _inside(folder: Path, file: Path) -> Found:
+    """Return a file of a folder; folders within may be called "year=2020"."""
+    parts = [part.split("=", 1) for part in file.relative_to(folder).parts[:-1] if "=" in part]
+    return Found(file, {unquote(name): unquote(value) for name, value in parts})
+
+
+def _open_file(found: Found, csv: CsvFormat) -> RowFile:
     """Return the file by the ending of its name."""
-    kind = format_of(path)
+    path, kind = found.path, _format_of(found.path)
     if kind is None:
         raise ValueError(
-            f"`path` must end in {', '.join(_FORMATS)} or .csv.gz, got {path}. Convert the file, "
-            "or rename it."
+            f"`path` must end in {', '.join(_FORMATS)} or .csv.gz, got {path}. Save the table as "
+            "CSV or Parquet, or rename the file."
         )
-    if kind == "npy":
-        return NpyRows(path)
+    if kind in ("npy", "npz"):
+        return (NpyRows if kind == "npy" else NpzRows)(path, found.partition)
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise ImportError(
             f"Reading {path} needs pyarrow, which is not installed. Install it with "
-            'pip install "polyadic[app]".'
+            "pip install 'polyadic[app]'."
         ) from error
-    return ParquetRows(path) if kind == "parquet" else CsvRows(path, delimiter, decimal)
+    if kind == "csv":
+        return CsvRows(path, csv, found.partition)
+    return ParquetRows(path, found.partition)
 
 
-def format_of(path: Path) -> str | None:
-    """Return "parquet", "csv" or "npy" by the ending of a name, or None."""
+def _format_of(path: Path) -> str | None:
+    """Return "parquet", "csv", "npy" or "npz" by the ending of a name, or None."""
     endings = [suffix.lower() for suffix in path.suffixes]
     if endings[-1:] in ([".gz"], [".bz2"]):
         return "csv" if _FORMATS.get("".join(endings[-2:-1])) == "csv" else None

@@ -7,20 +7,24 @@ files ─► blocks ─► checked rows ─► batches ─► statistics, sums, 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.rows.holdout import Part
+from polyadic.rows import holdout
+from polyadic.rows.holdout import Part, row_hash
 from polyadic.samples.prefetch import read_ahead
-from polyadic.sources.files.paths import Paths, found, open_file
-from polyadic.sources.files.row_files import NUMBER, Block, RowFile
+from polyadic.sources.files.paths import Paths, open_files
+from polyadic.sources.files.row_files import NUMBER, Block, CsvFormat, RowFile, RowsError
 
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
 _BATCH_BYTES = 2**21
 _LEAST_ROWS, _MOST_ROWS = 1024, 2**16
+# Up to so many rows a split has the exact number of rows; beyond, chance is as good.
+_EXACT_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -107,22 +111,35 @@ class RowSource:
         Parameters
         ----------
         fraction : float
-            Share of the second part, between 0 and 1.
+            Fraction of the second part, between 0 and 1.
         seed : int
             Of the hash that says where a row belongs, by its values.
 
         Returns
         -------
         kept, held_out : RowSource
-            Every row is in one of them; equal rows are in the same.
+            Every row is in one of them; equal rows are in the same.  Where all rows are
+            equal, the second is empty.
         """
         if not 0 < fraction < 1:
             raise ValueError(f"`fraction` must be between 0 and 1, got {fraction!r}.")
         if self._part is not None:
             raise ValueError("This source is a part already. Split the one that open_rows returns.")
-        limit = int(fraction * 2**64)
-        kept, held_out = Part(seed, above=limit), Part(seed, upto=limit)
-        return self._with(kept), self._with(held_out)
+        hashes = self._first_hashes(seed)
+        kept, held_out = holdout.split(len(hashes), lambda _: hashes, fraction, seed)
+        return self._with(kept), self._with(held_out or Part(seed, above=2**64 - 1))
+
+    def _first_hashes(self, seed: int) -> NDArray[np.uint64]:
+        """Return the hashes of all rows where they are few, and of more than few where not."""
+        parts, count = [np.empty(0, dtype=np.uint64)], 0
+        with closing(self.batches()) as batches:
+            for batch in batches:
+                values = [batch.X] if batch.y is None else [batch.X, batch.y]
+                parts.append(row_hash(values, seed).view(np.uint64))
+                count += len(batch)
+                if count > _EXACT_ROWS:
+                    break
+        return np.concatenate(parts)
 
     def __repr__(self) -> str:
         files = str(self.files[0]) if len(self.files) == 1 else f"{len(self.files)} files"
@@ -190,15 +207,16 @@ class RowSource:
                 row = int(np.argmin(whole))
                 column = int(np.argmin(finite[:, row]))
                 what = "an infinite value" if np.isinf(values[column, row]) else "no number"
-                raise ValueError(
-                    f"{_place(file, block, row)} has {what} in column {self._columns[column]!r}. "
-                    "Mend the file, or pass missing='drop' to open_rows to leave such rows out."
+                raise RowsError(
+                    f"{block.place(file.path, row)} has {what} in column "
+                    f"{self._columns[column]!r}.",
+                    "gap",
                 )
             values = values[:, whole]
         if self.weight is not None and (values[-1] < 0).any():
             row = int(np.argmax(block.values[-1] < 0))
             raise ValueError(
-                f"{_place(file, block, row)} has the weight {block.values[-1, row]:g} in column "
+                f"{block.place(file.path, row)} has the weight {block.values[-1, row]:g} in column "
                 f"{self.weight!r}. Weights must not be negative; 0 leaves a row out."
             )
         return values
@@ -213,6 +231,7 @@ def open_rows(
     missing: str = "error",
     delimiter: str | None = None,
     decimal: str = ".",
+    na: Sequence[str] = (),
 ) -> RowSource:
     """Open rows on disk, to pass to ``fit``, ``predict`` and ``score`` in place of X and y.
 
@@ -222,14 +241,16 @@ def open_rows(
     Parameters
     ----------
     path : path, or list of paths
-        Parquet, CSV or npy files, by their endings.  A folder stands for the files in it, a
-        glob such as "rows/*.parquet" for those it matches, both sorted by name; folders in
-        a folder are not read.
+        Parquet, CSV, npy or npz files, by their endings.  A folder stands for the files in it
+        and in the folders in it, a glob such as "rows/*.parquet" for those it matches, both
+        sorted by name.  A folder in it that is called "year=2020" gives its files a column
+        "year".
     target : str or list of str, optional
         Column to predict, or several.  Not needed to predict.
     columns : list of str, optional
-        Columns to predict from; by default all but target and weight, which must then be
-        the same in all files.  The columns of an npy file are "x0", "x1", ….
+        Columns to predict from; by default all but target, weight and an index that pandas
+        wrote, which must then be the same in all files.  The columns of an npy file are "x0",
+        "x1", ….
     weight : str, optional
         Column with the weight of each row.  Rows of weight 0 do not count in a fit.
     missing : {"error", "drop"}, default="error"
@@ -240,11 +261,15 @@ def open_rows(
         Of CSV files; by default a comma, or a tab where the name ends in .tsv.
     decimal : str, default="."
         Decimal mark of CSV files.
+    na : list of str, optional
+        Texts that stand for a missing value in CSV files, besides the empty one, "NA", "nan",
+        "null" and their like.
 
     Returns
     -------
     source : RowSource
-        Numbers of any type become float64, true and false 1 and 0.
+        Numbers of any type become float64, true and false 1 and 0.  Errors count the rows of
+        a file from 1, the first under the header.
 
     Examples
     --------
@@ -261,12 +286,12 @@ def open_rows(
     """
     if missing not in ("error", "drop"):
         raise ValueError(f"`missing` must be 'error' or 'drop', got {missing!r}.")
-    files = [open_file(each, delimiter, decimal) for each in found(path)]
+    files = open_files(path, CsvFormat(delimiter, decimal, tuple(na)))
     targets = [target] if isinstance(target, str) else list(target or ())
     weights = [] if weight is None else [weight]
     others = [*targets, *weights]
     if columns is None:
-        names = [name for name in files[0].types if name not in others]
+        names = [name for name in files[0].types if name not in [*others, *files[0].index]]
     elif isinstance(columns, str):
         raise ValueError(f"`columns` must be a list of names, got {columns!r}.")
     else:
@@ -275,11 +300,6 @@ def open_rows(
     for file in files:
         _check_file(file, files[0], [*names, *others], exact=columns is None)
     return RowSource(files, names, targets, weight, missing, isinstance(target, str))
-
-
-def _place(file: RowFile, block: Block, row: int) -> str:
-    group = "" if block.row_group is None else f" (row group {block.row_group})"
-    return f"Row {block.first_row + row} of {file.path}{group}"
 
 
 def _check_names(first: RowFile, names: list[str], others: list[str]) -> None:
@@ -304,13 +324,12 @@ def _check_file(file: RowFile, first: RowFile, names: list[str], *, exact: bool)
         if kind == NUMBER:
             continue
         change = f", and numbers in {first.path}" if first.types[name] == NUMBER else ""
-        raise ValueError(
-            f"Column {name!r} of {file.path} must be numbers, but is of type {kind}{change}. Make "
-            "numbers of it, or name the columns to read with open_rows(…, columns=…)."
+        raise RowsError(
+            f"Column {name!r} of {file.path} must be numbers, but is of type {kind}{change}.",
+            "columns",
         )
-    extra = [name for name in file.types if name not in names]
+    extra = [name for name in file.types if name not in [*names, *file.index]]
     if exact and extra:
-        raise ValueError(
-            f"{file.path} has a column {extra[0]!r} that {first.path} lacks. Name the columns to "
-            "read with open_rows(…, columns=…)."
+        raise RowsError(
+            f"{file.path} has a column {extra[0]!r} that {first.path} lacks.", "columns"
         )
