@@ -61,7 +61,7 @@ def source_of(folder, target="u", weight=None, **options):
 def test_the_fit_is_the_one_in_memory(rows, folder, monkeypatch, kind, place):
     parameters, target, weight = KINDS[kind]
     if (kind, place) == ("reference", "state"):
-        pytest.skip("nobody knows how much memory the reference engine's state takes")
+        pytest.skip("the reference engine keeps no state")
     X, y, w = arrays(rows, target, weight)
     expected = model(**parameters).fit(X, y, w)
     source = source_of(folder, target, weight)
@@ -258,7 +258,7 @@ def count_open_files():
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_an_error_in_a_step_ends_reader_and_fit(folder, monkeypatch, n_jobs):
     kept_in(monkeypatch, "disk")
-    from polyadic.engines.compiled.engine import CompiledEngine
+    from polyadic.engines.compiled.polar import PolarChunk
 
     calls = []
 
@@ -268,8 +268,8 @@ def test_an_error_in_a_step_ends_reader_and_fit(folder, monkeypatch, n_jobs):
             raise KeyboardInterrupt
         return original(*_)
 
-    original = CompiledEngine.normal_equations
-    monkeypatch.setattr(CompiledEngine, "normal_equations", fail)
+    original = PolarChunk.normal_equations
+    monkeypatch.setattr(PolarChunk, "normal_equations", fail)
     with pytest.raises(KeyboardInterrupt):
         model(n_jobs=n_jobs).fit(source_of(folder))
     assert readers() == []
