@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "polyadic"
 PICTURE = ROOT / "docs" / "imports.svg"
 # Each layer may import those before it, and itself.
 LAYERS = (
-    "features", "model", "rows", "engines", "samples", "compute", "sources", "members", "search",
+    "_version", "features", "model", "rows", "engines", "samples", "compute", "sources", "members", "search",
     "storage", "estimators", "inspection", "report", "datasets", "experiments", "cli",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))

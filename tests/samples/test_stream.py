@@ -268,7 +268,7 @@ def count_open_files():
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_an_error_in_a_step_ends_reader_and_fit(folder, monkeypatch, n_jobs):
     kept_in(monkeypatch, "disk")
-    from polyadic.engines.compiled.chunk import Chunk
+    from polyadic.engines.compiled.polar import PolarChunk
 
     calls = []
 
@@ -278,8 +278,8 @@ def test_an_error_in_a_step_ends_reader_and_fit(folder, monkeypatch, n_jobs):
             raise KeyboardInterrupt
         return original(*_)
 
-    original = Chunk.normal_equations
-    monkeypatch.setattr(Chunk, "normal_equations", fail)
+    original = PolarChunk.normal_equations
+    monkeypatch.setattr(PolarChunk, "normal_equations", fail)
     with pytest.raises(KeyboardInterrupt):
         model(n_jobs=n_jobs).fit(source_of(folder))
     assert readers() == []

@@ -19,8 +19,8 @@ def scratch(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     if n_bytes > _KEPT_BYTES:
         return np.empty(shape, dtype)
-    kept: NDArray[np.uint8] = getattr(_threads, "kept", np.empty(0, np.uint8))
-    if len(kept) < n_bytes:
+    kept: NDArray[np.uint8] | None = getattr(_threads, "kept", None)
+    if kept is None or len(kept) < n_bytes:
         kept = _threads.kept = np.empty(n_bytes, np.uint8)
     memory: NDArray[Any] = kept[:n_bytes].view(dtype).reshape(shape)
     return memory

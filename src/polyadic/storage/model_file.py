@@ -150,7 +150,6 @@ def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:
         and isinstance(layout.n_basis, tuple)
         and len(layout.n_basis) == n_inputs
         and all(type(size) is int and size >= 1 for size in layout.n_basis)
-        and isinstance(layout.quantized, bool)
         and _is_real(model.map_weights, len(layout.maps)),
         "its feature maps do not fit its inputs or weights.",
     )

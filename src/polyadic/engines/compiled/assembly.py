@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 from polyadic.engines.compiled.gram import add_products, mirror
 from polyadic.engines.compiled.kernels import (
     BLOCK,
+    PolarData,
     block_product,
     fill,
     is_next_bit,
@@ -48,13 +49,20 @@ class Step(NamedTuple):
 
 
 @jit
-def core_sums(gram: Any, moment: Any, M: Any, Z: Any, left_out: Any, data: Any, step: Any) -> Any:
+def core_sums(
+    gram: Any, moment: Any, M: Any, Z: Any, left_out: Any,
+    x: Any, y: Any, sqrt_weight: Any, input_bit: Any, W: Any, polar: Any,
+    maps: Any, map_weights: Any, core: int, tolerance: Any, hermitian: bool,
+) -> Any:  # fmt: skip
     """Write Gram matrix and moment of one core step over one chunk; return yᵀy.
 
     Core `left_out[p]` is left out of the product of map p, −1 where there is no product;
-    afterwards it is `step.core` for all of `step.maps`.  `step.hermitian` says that only AᴴA
+    afterwards it is `core` for all of `maps`.  `hermitian` says that only AᴴA
     is wanted of the Gram matrix.
     """
+    # Fields come one by one: from Python, numba takes microseconds to recognise a named tuple.
+    data = PolarData(x, y, sqrt_weight, input_bit, W, polar)
+    step = Step(maps, map_weights, core, tolerance, hermitian)
     n_samples, rank, n_maps = data.x.shape[1], data.W.shape[2], len(step.maps)
     # One map: |e| is the same for all samples, and with it the second half follows.
     short = step.hermitian and n_maps == 1

@@ -162,8 +162,12 @@ def block_response(Z: Any, at: int, first: int, data: Any, p: int, core: int, ou
 
 
 @jit
-def products(Z: Any, F: Any, data: Any, without: int) -> None:
+def products(
+    Z: Any, F: Any, without: int,
+    x: Any, y: Any, sqrt_weight: Any, input_bit: Any, W: Any, polar: Any,
+) -> None:  # fmt: skip
     """Make Z of all maps without one core, and F, their responses."""
+    data = PolarData(x, y, sqrt_weight, input_bit, W, polar)
     n_samples, rank = data.x.shape[1], data.W.shape[2]
     for p in range(len(data.polar)):
         for first in range(0, n_samples, BLOCK):
@@ -173,8 +177,12 @@ def products(Z: Any, F: Any, data: Any, without: int) -> None:
 
 
 @jit
-def respond(out: Any, map_weights: Any, maps: Any, data: Any) -> None:
+def respond(
+    out: Any, map_weights: Any, maps: Any,
+    x: Any, y: Any, sqrt_weight: Any, input_bit: Any, W: Any, polar: Any,
+) -> None:  # fmt: skip
     """Add Re Σₚ λₚ Σᵣ ∏ f to `out`, keeping no more than one block of Z."""
+    data = PolarData(x, y, sqrt_weight, input_bit, W, polar)
     Z = np.empty(data.W.shape[2] * 2 * BLOCK, data.W.dtype)
     response = np.empty(BLOCK, data.W.dtype)
     for block in range(data.x.shape[1] // BLOCK):

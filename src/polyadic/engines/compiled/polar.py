@@ -27,6 +27,8 @@ class PolarChunk(Chunk):
     With `hermitian`, only AᴴA is wanted of the Gram matrix.
     """
 
+    W: NDArray[Any] = np.empty((0, 2, 0, 2))
+
     def __init__(
         self,
         rows: Rows,
@@ -48,14 +50,9 @@ class PolarChunk(Chunk):
         y[:n] = rows.y
         y *= sqrt_weight
         polar = np.array([m.wave() for m in layout.maps], dtype=np.float64)
-        self._data = PolarData(x, y, sqrt_weight, np.array(layout.core_places), self.W, polar)
+        self.data = PolarData(x, y, sqrt_weight, np.array(layout.core_places), self.W, polar)
         self.unsafe = self.dtype.type(_UNSAFE[self.dtype])
         self.Z = np.empty(0, dtype=self.dtype)
-
-    @property
-    def data(self) -> PolarData:
-        """What the kernels read, with the cores as they are."""
-        return self._data._replace(W=self.W)
 
     @property
     def padded(self) -> int:
@@ -70,7 +67,11 @@ class PolarChunk(Chunk):
     def set_cores(self, cores: Cores) -> None:
         """Take all cores anew, real and imaginary parts apart."""
         stacked = np.array(cores, dtype=np.result_type(self.dtype, np.complex64))
-        self.W = stacked.view(self.dtype).reshape(*stacked.shape, 2)
+        parts = stacked.view(self.dtype).reshape(*stacked.shape, 2)
+        if self.W.shape == parts.shape:
+            self.W[:] = parts  # in the memory that the kernels read
+        else:
+            self.W = parts
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
         """Take one core anew."""
@@ -81,7 +82,7 @@ class PolarChunk(Chunk):
         """Return the P × n real responses of every map; core 0 is left out of the products."""
         self._provide()
         responses = np.empty((len(self.layout.maps), self.padded), dtype=self.dtype)
-        kernels.products(self.Z, responses, self.data, 0)
+        kernels.products(self.Z, responses, 0, *self.data)
         return responses[:, : len(self.rows)]
 
     def core_sums(
@@ -93,7 +94,8 @@ class PolarChunk(Chunk):
         M = scratch((size + 1, min(self.padded, COLUMNS[self.dtype])), self.dtype)
         gram, moment = np.empty((size, size)), np.empty(size)
         step = Step(maps, map_weights, core, self.unsafe, self.hermitian)
-        return gram, moment, core_sums(gram, moment, M, self.Z, self.left_out, self.data, step)
+        target = core_sums(gram, moment, M, self.Z, self.left_out, *self.data, *step)
+        return gram, moment, target
 
     def _provide(self) -> None:
         """See that there is memory for the products."""
@@ -104,7 +106,7 @@ class PolarChunk(Chunk):
     def predict(self, map_weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
         response, maps = np.zeros(self.padded), np.flatnonzero(map_weights)
-        kernels.respond(response, map_weights, maps, self.data)
+        kernels.respond(response, map_weights, maps, *self.data)
         return response[: len(self.rows)]
 
     def release(self) -> None:

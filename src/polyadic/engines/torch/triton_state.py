@@ -125,7 +125,7 @@ class KernelState(DeviceState):
                 self.left_out[p] = dim
         return out
 
-    def _launch(self, kernel: Any, rows: int, n_maps: int | None = None, **given: Any) -> None:
+    def _launch(self, kernel: Any, rows: int, slots: int | None = None, /, **given: Any) -> None:
         """Run a kernel over all rows, and over maps; what kernels share is bound here, by name."""
         features, layout = self._features(), self.layout
         ratios = features.er, features.ei
@@ -139,7 +139,7 @@ class KernelState(DeviceState):
             "RANK": self.rank, "RANKS": _RANKS, "TILE": self._tile, "BLOCK": rows,
             "LEADING": features.leading is not None, "FLAGGED": kernels.FLAGGED_ROWS, **given,
         }  # fmt: skip
-        grid = (len(self.y) // rows,) if n_maps is None else (len(self.y) // rows, n_maps)
+        grid = (len(self.y) // rows,) if slots is None else (len(self.y) // rows, slots)
         kernel[grid](**{name: known[name] for name in kernel.arg_names})
 
     def _group(self, core: int) -> int:
