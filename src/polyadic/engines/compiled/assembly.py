@@ -161,7 +161,10 @@ def assemble(
 
     Maps for which one was not are noted in `doubtful`.
     """
-    n_samples, rank, W, maps = data.x.shape[1], data.W.shape[2], data.W, step.maps
+    # Fields are taken out once: each time counts a reference, which takes as long as a sum.
+    W, maps, map_weights, core = data.W, step.maps, step.map_weights, step.core
+    polar, sqrt_weight, bit = data.polar, data.sqrt_weight, data.input_bit[core, 1]
+    n_samples, rank, tolerance = data.x.shape[1], W.shape[2], step.tolerance
     sound, zero = True, W[0, 0, 0, 0] * 0
     for r in range(rank):
         A[:] = zero
@@ -169,16 +172,16 @@ def assemble(
             z = ((p * n_samples + first) * rank + r * BLOCK) * 2
             later, k = divmod(j + _AHEAD, len(maps))
             fetch(Z, ((maps[k] * n_samples + first) * rank + (r + later) * BLOCK) * 2)
-            if now[j] != step.core:
-                into, out = W[now[j], :, r], W[step.core, :, r]
-                reach = modulus_of(data.polar[p, 1], data.input_bit[step.core, 1] + 1)
-                least = division_threshold(out, reach, step.tolerance)
-                if not exchange(A, step.map_weights[p], Z, z, E, j, into, out, least):
+            if now[j] != core:
+                into, out = W[now[j], :, r], W[core, :, r]
+                reach = modulus_of(polar[p, 1], bit + 1)
+                least = division_threshold(out, reach, tolerance)
+                if not exchange(A, map_weights[p], Z, z, E, j, into, out, least):
                     doubtful[j], sound = True, False
             else:
-                accumulate(A, Z, z, E, j, step.map_weights[p])
+                accumulate(A, Z, z, E, j, map_weights[p])
         for k in range(4):
-            store(M[k * rank + r], at, A, k, data.sqrt_weight, first)
+            store(M[k * rank + r], at, A, k, sqrt_weight, first)
     return sound
 
 
