@@ -25,7 +25,9 @@ def run(*words):
     """Run the command; return what it printed to standard output."""
     result = CliRunner().invoke(main, [str(word) for word in words])
     assert result.exit_code == 0, result.output
-    assert "Warning" not in result.stderr, result.stderr
+    warnings = [line for line in result.stderr.splitlines() if "Warning" in line]
+    # The tables of these tests are small on purpose, and their fits measure next to nothing.
+    assert not [line for line in warnings if "too few to tell" not in line], result.stderr
     return result.stdout
 
 
