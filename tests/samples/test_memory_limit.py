@@ -20,7 +20,7 @@ from polyadic.rows.rows import Rows
 from polyadic.samples import disk, memory_usage
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
-from tests.samples.rows import MAPS, table, write
+from tests.sources.rows import MAPS, table, write
 
 FIT = """
 import json, sys

@@ -14,7 +14,7 @@ from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
 from polyadic.features import FourierFeatures
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
-from tests.samples.rows import MAPS, PLACES, kept_in, small_batches, table, write
+from tests.sources.rows import MAPS, PLACES, kept_in, small_batches, table, write
 from tests.small import data_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")

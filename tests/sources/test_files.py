@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from polyadic import FeatureLearningRegressor, open_rows
-from tests.samples.rows import MAPS, kept_in, small_batches, table, write
+from tests.sources.rows import MAPS, kept_in, small_batches, table, write
 
 
 @pytest.fixture
