@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array, to_device
 from numpy.typing import NDArray
 
-__all__ = ["array_namespace", "as_double", "interpolate", "on_host", "place_like"]
+__all__ = ["array_namespace", "as_double", "interpolate", "on_host", "place_like", "to_device"]
 
 
 def as_double(array: Any) -> Any:
