@@ -20,6 +20,16 @@ settings.register_profile(
 settings.load_profile("polyadic")
 
 
+# What a test needs is told by the fixtures that it asks for.
+NEEDS = {"data_folder": "data", "browser": "browser"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for fixture in NEEDS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(NEEDS[fixture])
+
+
 @pytest.fixture
 def rng():
     return np.random.RandomState(0)

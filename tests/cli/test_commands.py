@@ -239,6 +239,7 @@ def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
     assert "KernelMachineRegressor" in run("show", "m.polyadic")
 
 
+@pytest.mark.process
 def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
     """As a real process, in an empty folder."""
     command = [sys.executable, "-m", "polyadic.cli", "demo"]

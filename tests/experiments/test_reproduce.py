@@ -187,6 +187,7 @@ def test_a_file_of_fits_that_is_none_is_left_alone(command, tmp_path):
     assert path.read_text() == "experiment,dataset\ntable1,yacht\n"
 
 
+@pytest.mark.process
 def test_mistakes_are_told_in_a_sentence(tmp_path):
     for words in (
         ["reproduce", "table3"],

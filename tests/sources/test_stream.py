@@ -14,7 +14,7 @@ from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
 from polyadic.features import FourierFeatures
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
-from tests.small import data_of, regressor
+from tests.small import data_of, regressor, slow_but
 from tests.sources.rows import PLACES, kept_in, small_batches, table, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -58,7 +58,7 @@ def source_of(folder, target="u", weight=None, **options):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but({"weights", "several targets", "subsample"}, KINDS))
 def test_the_fit_is_the_one_in_memory(rows, folder, monkeypatch, kind, place):
     parameters, target, weight = KINDS[kind]
     if (kind, place) == ("reference", "state"):
