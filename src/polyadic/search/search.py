@@ -14,7 +14,8 @@ nothing else: rows are named by `Data`, `Part` and `View`, and stay where they a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -117,20 +118,24 @@ class Search:
 
     def run(self, on_stage: Callable[[str, Trial], None]) -> Choice:
         """Search, and fit the winner to all rows."""
-        self._on_stage = on_stage
-        trial = self._stage("halve", self._halve, self._stage("screen", self._screen))
-        trial = self._stage("climb", self._climb, trial)
-        trial = self._stage("polish", self._polish, trial)
-        choice: Choice = self._stage("finish", self._finish, trial)
-        return choice
+        with self._timed("screen"):
+            trials = self._screen()
+        with self._timed("halve"):
+            trial = self._halve(trials)
+        on_stage("halve", trial)
+        for name, improve in (("climb", self._climb), ("polish", self._polish)):
+            with self._timed(name):
+                trial = improve(trial)
+            on_stage(name, trial)
+        with self._timed("finish"):
+            return self._finish(trial)
 
-    def _stage(self, name: str, step: Callable[..., Any], *arguments: Any) -> Any:
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Note how long a stage takes."""
         began = time.perf_counter()
-        result = step(*arguments)
-        self.seconds[name] = time.perf_counter() - began
-        if isinstance(result, Trial):
-            self._on_stage(name, result)
-        return result
+        yield
+        self.seconds[stage] = time.perf_counter() - began
 
     def _screen(self) -> list[Trial]:
         """Give every candidate two epochs on few rows."""

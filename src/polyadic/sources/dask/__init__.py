@@ -78,16 +78,12 @@ class DaskSource:
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""
-        return predict_lazily(_single_threaded(predictor), self._X, self._names)
+        return predict_lazily(predictor.single_threaded(), self._X, self._names)
 
     def evaluate(self, predictor: Predicts) -> Evaluation:
         """Return how good the predictions are."""
-        return evaluate(_single_threaded(predictor), self._names, self._X, self._y, self._weight)
-
-
-def _single_threaded(predictor: Any) -> Any:
-    """Return a predictor as a task needs it: the threads are those of the workers."""
-    return replace(predictor, spec=replace(predictor.spec, n_jobs=1))
+        rows = self._X, self._y, self._weight
+        return evaluate(predictor.single_threaded(), self._names, *rows)
 
 
 def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Any:
