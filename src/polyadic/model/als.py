@@ -252,12 +252,12 @@ def sweep(
             if solution.jitter:
                 state = replace(state, jittered=(*state.jittered, (target, index)))
             if keeper is not None and samples.stateless:
-                keeper.on_step(_reached(state, target, index + 1, cores))
-        state = replace(_reached(state, target, 0, cores), target=target + 1)
+                keeper.on_step(_sweep_at(state, target, index + 1, cores))
+        state = replace(_sweep_at(state, target, 0, cores), target=target + 1)
     return state
 
 
-def _reached(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
+def _sweep_at(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
     """Return the sweep with these cores of a target, the next of which is `core`."""
     every = list(state.model.cores)
     every[target] = list(cores)
@@ -284,20 +284,20 @@ def fit(
     """
     keeper = keeper or Keeper()
     result = keeper.so_far
-    if result is not None and _ends(result, stopping, len(early), bool(validation)):
+    if result is not None and _should_stop(result, stopping, len(early), bool(validation)):
         return result
-    for epoch in _steps(targets, objective, model, early, mix_first, keeper):
+    for epoch in _run_epochs(targets, objective, model, early, mix_first, keeper):
         if validation:
             epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))
-        result = _with(result, epoch, stopping, len(early))
+        result = _add_epoch(result, epoch, stopping, len(early))
         stop = keeper.on_epoch(result)
-        if stop or _ends(result, stopping, len(early), bool(validation)):
+        if stop or _should_stop(result, stopping, len(early), bool(validation)):
             break
     assert result is not None
     return result
 
 
-def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) -> Fit:
+def _add_epoch(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) -> Fit:
     """Return the fit with one more epoch."""
     if result is None:
         return Fit(epoch, epoch, (epoch.record(),))
@@ -310,7 +310,7 @@ def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) ->
     return Fit(best, epoch, history, stalled)
 
 
-def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
+def _should_stop(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
     """Whether a stopping rule holds; a fit never stops before one epoch on all rows."""
     if result.last.number <= n_early:
         return False
@@ -318,7 +318,7 @@ def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool
     return stalls or result.last.number >= stopping.max_iter
 
 
-def _steps(
+def _run_epochs(
     targets: Sequence[Samples],
     objective: Objective,
     model: Model,

@@ -51,7 +51,7 @@ class InputScaling:
         knots, values, slopes = [], [], []
         columns = np.asarray(X, dtype=np.float64).T
         for column, slope in zip(columns, straight.slopes, strict=True):
-            corners, heights = _blended(column, weight, blend, max_knots)
+            corners, heights = _blend_corners(column, weight, blend, max_knots)
             knots.append(corners)
             values.append(heights)
             slopes.append((1 - blend) * slope if len(corners) > 1 else 1.0)
@@ -117,7 +117,7 @@ class InputScaling:
         return interpolate(column, knots, self.values[d]) + slope * below + slope * above
 
 
-def _blended(
+def _blend_corners(
     column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the blended map: at the values, or evenly in height where many."""

@@ -118,20 +118,20 @@ class Search:
 
     def run(self, on_stage: Callable[[str, Trial], None]) -> Choice:
         """Search, and fit the winner to all rows."""
-        with self._timed("screen"):
+        with self._time_stage("screen"):
             trials = self._screen()
-        with self._timed("halve"):
+        with self._time_stage("halve"):
             trial = self._halve(trials)
         on_stage("halve", trial)
         for name, improve in (("climb", self._climb), ("polish", self._polish)):
-            with self._timed(name):
+            with self._time_stage(name):
                 trial = improve(trial)
             on_stage(name, trial)
-        with self._timed("finish"):
+        with self._time_stage("finish"):
             return self._finish(trial)
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _time_stage(self, stage: str) -> Iterator[None]:
         """Note how long a stage takes."""
         began = time.perf_counter()
         yield
@@ -318,12 +318,12 @@ class Search:
         return moves.grown(trial, rank, self._rng)
 
     def _lower(self, trial: Trial) -> Trial | None:
-        return self._with_alpha(trial, 1 / _STEP)
+        return self._scale_alpha(trial, 1 / _STEP)
 
     def _raise(self, trial: Trial) -> Trial | None:
-        return self._with_alpha(trial, _STEP)
+        return self._scale_alpha(trial, _STEP)
 
-    def _with_alpha(self, trial: Trial, factor: float) -> Trial | None:
+    def _scale_alpha(self, trial: Trial, factor: float) -> Trial | None:
         alpha = trial.candidate.alpha * factor
         if len(self._space.alphas) == 1 or not 1e-10 <= alpha <= 1e3:
             return None

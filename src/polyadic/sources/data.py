@@ -154,13 +154,13 @@ class Data:
 
     def gather(self, part: Part | None) -> Data:
         """Return the rows of a part near at hand, with the view of all."""
-        return self._of(self.store.gather(part), in_memory=True)
+        return self._with_store(self.store.gather(part), in_memory=True)
 
     def restrict(self, part: Part) -> Data:
         """Return the rows of a part where they are, with the view of all."""
-        return self._of(self.store.restrict(part), in_memory=self.in_memory)
+        return self._with_store(self.store.restrict(part), in_memory=self.in_memory)
 
-    def _of(self, store: Store, *, in_memory: bool) -> Data:
+    def _with_store(self, store: Store, *, in_memory: bool) -> Data:
         statistics = store.reduce("statistics", summarise)
         return Data(store, statistics, self.view, self.single_target, in_memory=in_memory)
 

@@ -52,7 +52,7 @@ class GeneralChunk(Chunk):
         self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return Gram matrix, moment and yᵀy of one core."""
-        return sums(self._weighted(self._assemble(core, map_weights, maps)))
+        return sums(self._weight_rows(self._assemble(core, map_weights, maps)))
 
     def _make(self, maps: NDArray[np.intp], without: int) -> None:
         """Make the product of all cores but one for some maps."""
@@ -92,7 +92,7 @@ class GeneralChunk(Chunk):
                 self.Z[p][:, flags] = exact.Z[p]
         return A
 
-    def _weighted(self, A: NDArray[Any]) -> NDArray[Any]:
+    def _weight_rows(self, A: NDArray[Any]) -> NDArray[Any]:
         """Return M, real and imaginary parts and y stacked and weighted."""
         parts = [A.real, A.imag] if np.iscomplexobj(A) else [A]
         M = np.concatenate([*parts, self.rows.y[None].astype(self.dtype)])

@@ -41,7 +41,7 @@ class KernelState(DeviceState):
         self._places = layout.core_places
         dims = [dim for dim, _ in self._places]
         self._first = self._upload(np.searchsorted(dims, np.arange(len(layout.n_basis) + 1)))
-        self._cores = self._stacked(cores)
+        self._cores = self._stack(cores)
         # The last rows of every block: y of the weighted rows, and zeros, for products of
         # matrices whose height is a multiple of 4 are faster.
         self._tail = self._empty(self.n_tiles, 4, self._tile).zero_()
@@ -53,11 +53,11 @@ class KernelState(DeviceState):
 
     def restart(self, cores: Cores) -> DeviceState:
         """Exchange all cores; ratios stay, and so does the memory of the products."""
-        self._cores = self._stacked(cores)
+        self._cores = self._stack(cores)
         self.left_out = [None] * len(self.layout.maps)
         return self
 
-    def _stacked(self, cores: Cores) -> Tensor:
+    def _stack(self, cores: Cores) -> Tensor:
         """Return all cores on the device, by way of host memory that it can read by itself."""
         identity = np.zeros((2, self.rank))
         identity[0] = 1
@@ -235,10 +235,10 @@ class KernelState(DeviceState):
         lr, li = self._empty(2, self.n_tiles, len(self.layout.maps), self._tile)
         lr.fill_(1), li.fill_(0)
         for p, term in terms.items():
-            lr[:, p], li[:, p] = self._tiled(term.real), self._tiled(term.imag)
+            lr[:, p], li[:, p] = self._cut_tiles(term.real), self._cut_tiles(term.imag)
         return lr, li
 
-    def _tiled(self, values: Tensor) -> Tensor:
+    def _cut_tiles(self, values: Tensor) -> Tensor:
         """Pad an array with the rows innermost, and cut it into tiles, tiles second to last."""
         padded = torch.nn.functional.pad(values, (0, len(self.y) - values.shape[-1]))
         return padded.view(*values.shape[:-1], -1, self._tile)
@@ -247,8 +247,8 @@ class KernelState(DeviceState):
         wave = feature_map.wave()
         if wave is None:
             values = ratio(self.X, feature_map, torch.complex128)
-            er[:, p] = self._tiled(values.real).transpose(0, 1)
-            ei[:, p] = self._tiled(values.imag).transpose(0, 1)
+            er[:, p] = self._cut_tiles(values.real).transpose(0, 1)
+            ei[:, p] = self._cut_tiles(values.imag).transpose(0, 1)
             return
         rows = kernels.FLAGGED_ROWS
         row_stride, column_stride = self.X.stride()

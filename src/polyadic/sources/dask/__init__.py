@@ -133,10 +133,10 @@ class DaskStore:
             name, worker.apply_to_rows, worker.add_in_order, function=function
         )
         if total is None:
-            raise self._nothing_to_learn_from()
+            raise self._explain_no_rows()
         return total
 
-    def _nothing_to_learn_from(self) -> ValueError:
+    def _explain_no_rows(self) -> ValueError:
         if self._cluster.combine("count", worker.count_given, sum):
             return ValueError(
                 "`sample_weight` must have at least one positive entry, got none. "

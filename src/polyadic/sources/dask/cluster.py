@@ -197,7 +197,7 @@ class Cluster:
                         raise ClusterError(_CANCELLED)
                     found[future.key] = answer
         except distributed.KilledWorker as error:
-            raise _killed(error) from error
+            raise _explain_killing(error) from error
 
     def _done(self, futures: list[Any]) -> bool:
         """Wait for a moment; return whether there is nothing left to wait for."""
@@ -212,7 +212,7 @@ class Cluster:
 
     def _present(self) -> dict[str, int]:
         """Return the workers and their threads; raise when there were none for too long."""
-        threads = dict(self._told(self._client.nthreads))
+        threads = dict(self._ask_scheduler(self._client.nthreads))
         self._most = max(self._most, len(threads))
         if threads:
             self._seen = time.monotonic()
@@ -224,7 +224,7 @@ class Cluster:
             )
         return threads
 
-    def _told(self, question: Callable[..., Any], *arguments: Any) -> Any:
+    def _ask_scheduler(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """Return what the scheduler answers."""
         try:
             return question(*arguments)
@@ -257,7 +257,10 @@ class Cluster:
             self._done(self._chunks)
             for chunk in self._chunks:
                 self._check(chunk)
-            present, known = self._present(), self._told(self._client.who_has, self._chunks)
+            present, known = (
+                self._present(),
+                self._ask_scheduler(self._client.who_has, self._chunks),
+            )
             holders = [present.keys() & known.get(chunk.key, ()) for chunk in self._chunks]
             if all(holders):
                 return holders, present
@@ -267,10 +270,10 @@ class Cluster:
         """Raise what loading a chunk raised."""
         if chunk.status == "error":
             error = chunk.exception()
-            raise _killed(error) if isinstance(error, distributed.KilledWorker) else error
+            raise _explain_killing(error) if isinstance(error, distributed.KilledWorker) else error
 
 
-def _killed(error: Any) -> ClusterError:
+def _explain_killing(error: Any) -> ClusterError:
     return ClusterError(
         f"A task of this fit ended several workers, one after the other ({error}). Most often "
         f"they run out of memory: use more or smaller partitions, or set memory_limit. {_RESUME}"
