@@ -76,11 +76,6 @@ def measure(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str,
     return Comparison().add(y, predicted).metrics
 
 
-def compared(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the errors of predictions, and a part of the pairs for pictures."""
-    return Comparison().add(y, predicted).notes()
-
-
 def warn_of_few(metrics: dict[str, Any], rows: str = "rows") -> str | None:
     """Return a warning where errors were measured on too few rows to mean much."""
     if metrics["rows"] >= FEW_ROWS:

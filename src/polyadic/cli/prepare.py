@@ -18,7 +18,8 @@ from polyadic.cli.columns import Column, as_numbers, values
 from polyadic.cli.errors import Mistake
 from polyadic.cli.survey import Survey
 from polyadic.cli.tables import Table, list_names
-from polyadic.sources.files.row_files import NUMBER, NpyRows
+from polyadic.sources.files.numpy_files import NpyRows
+from polyadic.sources.files.row_files import NUMBER
 from polyadic.sources.files.row_source import RowSource
 
 

@@ -23,15 +23,8 @@ from sklearn.utils import Bunch
 from polyadic.datasets import _sources
 
 COLUMNS = (
-    "Month",
-    "DayofMonth",
-    "DayOfWeek",
-    "PlaneAge",
-    "AirTime",
-    "Distance",
-    "ArrTime",
-    "DepTime",
-)
+    "Month", "DayofMonth", "DayOfWeek", "PlaneAge", "AirTime", "Distance", "ArrTime", "DepTime",
+)  # fmt: skip
 _BLOCK_BYTES = 8 << 20
 
 _AIRLINE = """Airline delays
