@@ -22,9 +22,9 @@ from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
+from polyadic.rows.arrays import array_namespace
 from polyadic.rows.rows import Rows
-from polyadic.rows.tensors import is_tensor
-from polyadic.samples.memory import MemorySamples, predict, slices
+from polyadic.samples.memory import MemorySamples, slices
 from polyadic.samples.placement import MemoryPlan, auto_chunk_size
 from polyadic.samples.workers import Workers, thread_pools
 
@@ -197,13 +197,12 @@ class Compute:
         if not self.engine.takes_tensors:
             auto = auto_chunk_size(len(X), layout, cores[0].shape[1])
         parts = slices(len(X), self.chunk_size or auto)
-        if not is_tensor(X):
-            return predict(self.engine, X, cores, map_weights, layout, parts, self.workers)
-        import torch
 
-        return torch.cat(
-            [self.engine.predict(X[part], cores, map_weights, layout) for part in parts]
-        )
+        def predict(part: slice) -> Any:
+            return self.engine.predict(X[part], cores, map_weights, layout)
+
+        responses = self.workers.map(predict, parts)
+        return array_namespace(X).concat(responses) if responses else np.empty(0)
 
     def for_pieces(self) -> Compute:
         """Return what computes one piece of many: in one thread, keeping nothing."""

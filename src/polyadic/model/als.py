@@ -31,15 +31,16 @@ class Samples(Protocol):
 
     @property
     def stateless(self) -> bool:
-        """Whether sums depend on the cores alone, and not on how they came about.
+        """Whether no state is carried between steps, so that a sweep can resume at any core.
 
-        State that is brought from one core to the next gathers rounding on its way.
+        State that is brought from one core to the next gathers rounding on its way, so sums
+        then depend on the steps before as well as on the cores.
         """
 
     def start(self, cores: Cores) -> None:
         """Make the state of every chunk anew for these cores."""
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
@@ -245,8 +246,10 @@ def sweep(
             before = before * cpd.gram(core)
         for index in range(state.core, len(cores)):
             equations = samples.normal_equations(index, state.model.map_weights)
-            others = before * after[index]
-            solution = solve_core(equations, others, cores[index], objective.alpha, objective.kind)
+            gram_of_others = before * after[index]
+            solution = solve_core(
+                equations, gram_of_others, cores[index], objective.alpha, objective.kind
+            )
             samples.commit(index, solution.value)
             cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
@@ -328,28 +331,21 @@ def _run_epochs(
 ) -> Iterator[Epoch]:
     """Yield epochs from the first, or from the one that the keeper goes on with."""
     number, under_way = 0, keeper.under_way
+    resumes = keeper.so_far is not None or under_way is not None
     if keeper.so_far is not None:
-        model, number, mix_first = keeper.so_far.last.model, keeper.so_far.last.number, False
-    if under_way is not None:
-        mix_first = False  # λ is that of the sweep
-    if mix_first is None and len(model.map_weights) > 1 and not early:
+        model, number = keeper.so_far.last.model, keeper.so_far.last.number
+    if mix_first is None and not resumes and not early and len(model.map_weights) > 1:
         yield from _from_the_better_start(targets, objective, model)
         return
-    mix = mix_first is not False and len(model.map_weights) > 1
+    # A fit that resumes has had its λ step already.
+    mix = mix_first is not False and not resumes and len(model.map_weights) > 1
     for part in early[number:]:
         on_part = replace(objective, alpha=objective.alpha * part.fraction)
         (epoch,) = islice(epochs(part.targets, on_part, model, mix_first=mix, number=number), 1, 2)
         yield epoch
         model, number, mix = epoch.model, epoch.number, False
-    rest = epochs(
-        targets,
-        objective,
-        model,
-        mix_first=mix,
-        number=number,
-        under_way=under_way,
-        keeper=keeper,
-    )
+    start: dict[str, Any] = {"mix_first": mix, "number": number, "under_way": under_way}
+    rest = epochs(targets, objective, model, **start, keeper=keeper)
     yield from islice(rest, 1, None)
 
 
@@ -393,12 +389,11 @@ def _mix(equations: NormalEquations, objective: Objective, model: Model) -> Mode
     """Return the model with its optimal λ; a single map keeps the weight it has."""
     if len(model.map_weights) == 1:
         return model
-    weights = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
-    return replace(model, map_weights=weights)
+    solved = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
+    return replace(model, map_weights=solved)
 
 
 def _penalties(objective: Objective, model: Model) -> float:
     norm = sum(cpd.squared_norm(cores) for cores in model.cores)
-    return 0.5 * objective.alpha * norm + penalty(
-        model.map_weights, objective.mixing, objective.beta
-    )
+    of_maps = penalty(model.map_weights, objective.mixing, objective.beta)
+    return 0.5 * objective.alpha * norm + of_maps

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -215,9 +216,9 @@ class DaskSamples:
         self._cores, self._changes = list(cores), []
         self._version, self._before = self._version + 1, None
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sums("core-step", core, weights)
+        return self._sums("core-step", core, map_weights)
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Tell the chunks of one core with the next step."""
@@ -230,11 +231,13 @@ class DaskSamples:
         return self._sums("start" if self._before is None else "mixing-step", None, None)
 
     def _sums(
-        self, name: str, core: int | None, weights: NDArray[np.float64] | None
+        self, name: str, core: int | None, map_weights: NDArray[np.float64] | None
     ) -> NormalEquations:
-        answer = Stale() if self._before is None else self._ask(name, core, weights, whole=False)
+        answer = (
+            Stale() if self._before is None else self._ask(name, core, map_weights, whole=False)
+        )
         if isinstance(answer, Stale):
-            answer = self._ask(name, core, weights, whole=True)
+            answer = self._ask(name, core, map_weights, whole=True)
         if answer is None:
             raise ValueError(
                 "A part of the rows has none in it. Raise `subsample` or `validation_fraction`."
@@ -244,7 +247,7 @@ class DaskSamples:
         return answer
 
     def _ask(
-        self, name: str, core: int | None, weights: NDArray[np.float64] | None, *, whole: bool
+        self, name: str, core: int | None, map_weights: NDArray[np.float64] | None, *, whole: bool
     ) -> NormalEquations | Stale | None:
         """Have every chunk sum up; `whole` sends all it takes to make missing state."""
         group = self._group
@@ -256,7 +259,7 @@ class DaskSamples:
             self._version,
             tuple(self._changes),
             core,
-            weights,
+            map_weights,
             group.setup if whole else None,
             list(self._cores) if whole else None,
         )
