@@ -238,8 +238,9 @@ def sweep(
     """Update every core of every target once, from where a sweep is to its end."""
     for target in range(state.target, len(targets)):
         samples, cores = targets[target], list(state.model.cores[target])
-        if state.core:
+        if state.core:  # a sweep that was interrupted here, maybe in another process
             samples.start(cores)
+        # Running products of the Grams before a core, which are new, and after it, which are old.
         after = cpd.later_gram_products(cores)
         before: NDArray[Any] = np.ones_like(after[0])
         for core in cores[: state.core]:
@@ -340,6 +341,7 @@ def _run_epochs(
     # A fit that resumes has had its λ step already.
     mix = mix_first is not False and not resumes and len(model.map_weights) > 1
     for part in early[number:]:
+        # The sum of errors has fewer terms, so the penalty is as much smaller.
         on_part = replace(objective, alpha=objective.alpha * part.fraction)
         (epoch,) = islice(epochs(part.targets, on_part, model, mix_first=mix, number=number), 1, 2)
         yield epoch
@@ -389,8 +391,8 @@ def _mix(equations: NormalEquations, objective: Objective, model: Model) -> Mode
     """Return the model with its optimal λ; a single map keeps the weight it has."""
     if len(model.map_weights) == 1:
         return model
-    solved = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
-    return replace(model, map_weights=solved)
+    optimum = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
+    return replace(model, map_weights=optimum)
 
 
 def _penalties(objective: Objective, model: Model) -> float:

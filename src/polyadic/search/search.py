@@ -106,6 +106,7 @@ class Search:
         """
         data, limits = self._data, self._compute.limits
         held = held or train  # a single distinct row is all there is
+        # Subsets of a part are nested, so few rows are among some rows, and those among all.
         n_held = data.n_rows * held.fraction
         self._held = data.gather(held.subset(min(1.0, limits.held_rows / n_held)))
         n_train = data.n_distinct * train.fraction
@@ -144,6 +145,7 @@ class Search:
             trials.append(self._train_trial("screen", self._new_trial(candidate), self._few, 2))
             if self._is_late():
                 break
+        # Two epochs on few rows tell good from bad, not the best: a fifth goes on.
         trials.sort(key=lambda trial: trial.error)
         return trials[: max(1, len(trials) // 5)]
 
@@ -160,8 +162,9 @@ class Search:
     def _climb(self, trial: Trial) -> Trial:
         """Make the moves that lower the held-out error, first on some rows, then on all."""
         shape: list[Move] = [self._lower, self._raise, self._prune, self._sharpen]
-        if self._train is self._some:
+        if self._train is self._some:  # rows are few: all moves can be tried on all of them
             return self._make_moves(trial, self._train, [moves.unchanged, self._grow, *shape])
+        # The rank grows on all rows alone: how much of it pays depends on how many they are.
         trial = self._make_moves(trial, self._some, [moves.unchanged, *shape])
         if not self._affords(trial, self._train):
             return trial
@@ -280,6 +283,7 @@ class Search:
         for epoch in islice(steps, 1, epochs + 1):
             error = als.mean_error(held, epoch.model)
             losses = (*losses, epoch.loss)
+            # Early trials are compared after the same number of epochs; later ones keep the best.
             if error < best.error or stage in ("screen", "halve"):
                 best = Trial(candidate, epoch.model, error, losses)
         return best
@@ -346,6 +350,7 @@ class Search:
             d: als.mean_error(self._samples(t.candidate, self._held), t.model) - trial.error
             for d, t in without.items()
         }
+        # At most half at a time: of two inputs that say the same, each seems useless by itself.
         least = sorted(used, key=lambda d: losses[d])[: len(used) // 2]
         limit = 0.02 * max(losses.values())
         useless = [d for d in least if losses[d] < limit]

@@ -233,11 +233,11 @@ class DaskSamples:
     def _sums(
         self, name: str, core: int | None, map_weights: NDArray[np.float64] | None
     ) -> NormalEquations:
-        answer = (
-            Stale() if self._before is None else self._ask(name, core, map_weights, whole=False)
-        )
+        ask = partial(self._ask, name, core, map_weights)
+        # Changes alone come first; all cores follow where a chunk has lost its state.
+        answer = Stale() if self._before is None else ask(whole=False)
         if isinstance(answer, Stale):
-            answer = self._ask(name, core, map_weights, whole=True)
+            answer = ask(whole=True)
         if answer is None:
             raise ValueError(
                 "A part of the rows has none in it. Raise `subsample` or `validation_fraction`."
