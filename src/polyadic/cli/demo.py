@@ -12,7 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import reported
+from polyadic.cli.errors import as_user_errors
 from polyadic.cli.measures import measure
 from polyadic.cli.options import force_option
 from polyadic.cli.outputs import check_output
@@ -44,7 +44,7 @@ class Entry:
 @click.command()
 @click.option("--out", default="polyadic-demo.html", show_default=True, help="Report to write.")
 @force_option
-@reported
+@as_user_errors
 def demo(out: str, force: bool) -> None:
     """Fit the model on built-in data beside two cross-validated searches."""
     check_output(out, force=force)

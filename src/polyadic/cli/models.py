@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from polyadic.cli.errors import Mistake, reported, warn
+from polyadic.cli.errors import Mistake, as_user_errors, warn
 from polyadic.cli.measures import warn_of_few
 from polyadic.cli.options import config_option, csv_options, estimator_options, force_option
 from polyadic.cli.outputs import (
@@ -71,7 +71,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 @estimator_options
 @click.pass_context
-@reported
+@as_user_errors
 def fit(
     ctx: click.Context,
     /,
@@ -99,14 +99,14 @@ def fit(
         given["feature_maps"] = ctx.obj
     given["verbose"] = 1 if verbose else "auto"
     table = read_table(data, delimiter, decimal, na)
-    n_rows, preparation, source = _learned(table, target, encode, missing, ignore, keep)
+    n_rows, preparation, source = _learn_table(table, target, encode, missing, ignore, keep)
     fitted = fit_model(table, n_rows, preparation, source, holdout, given, sample)
     fitted.save(out)
     _warn_of_measures(fitted)
     if as_json:
         click.echo(json.dumps({"model": out, **fitted.facts()}, indent=2))
     else:
-        click.echo("\n".join([*_described(fitted), f"Wrote {out}."]))
+        click.echo("\n".join([*_describe(fitted), f"Wrote {out}."]))
     if fitted.interrupted:
         click.echo(_how_to_go_on(out, given.get("checkpoint")), err=True)
         ctx.exit(130)
@@ -117,7 +117,7 @@ def _was_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
-def _learned(
+def _learn_table(
     table: Table,
     target: str | None,
     encode: bool,
@@ -181,7 +181,7 @@ def _how_to_go_on(out: str, checkpoint: Any) -> str:
 @_BY_NAME
 @csv_options
 @force_option
-@reported
+@as_user_errors
 def predict(
     model: str,
     data: str,
@@ -218,7 +218,7 @@ def predict(
 @_BY_NAME
 @csv_options
 @_JSON
-@reported
+@as_user_errors
 def evaluate(
     model: str,
     data: str,
@@ -244,17 +244,17 @@ def evaluate(
 @click.command()
 @click.argument("model", type=_FILE)
 @_JSON
-@reported
+@as_user_errors
 def show(model: str, as_json: bool) -> None:
     """Describe the model in a file."""
     fitted = open_model(model)
     if as_json:
         click.echo(json.dumps({"model": model, **fitted.facts()}, indent=2))
         return
-    click.echo("\n".join(_described(fitted)))
+    click.echo("\n".join(_describe(fitted)))
 
 
-def _described(fitted: Fitted) -> Iterator[str]:
+def _describe(fitted: Fitted) -> Iterator[str]:
     """Yield the lines that describe a model to a reader."""
     facts = fitted.facts()
     data, inputs = facts["data"], facts["inputs"]

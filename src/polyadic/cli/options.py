@@ -48,7 +48,7 @@ class Value(click.ParamType):  # type: ignore[type-arg]
 def estimator_options(command: F) -> F:
     """Add an option for each parameter of the estimator."""
     parameters = inspect.signature(FeatureLearningRegressor.__init__).parameters
-    documented = _documented()
+    documented = _read_docstring()
     for name in reversed([name for name in parameters if name not in _NOT_OPTIONS]):
         flag = "--" + name.replace("_", "-")
         text = _HELP.get(name) or documented.get(name)
@@ -64,7 +64,7 @@ def _as_flag(ctx: click.Context, param: click.Parameter, value: str | None) -> b
     return None if value is None else _TRUE_OR_FALSE[value]
 
 
-def _documented() -> dict[str, str]:
+def _read_docstring() -> dict[str, str]:
     """Return what the estimator's docstring says of each parameter."""
     text = inspect.getdoc(FeatureLearningRegressor) or ""
     section = text.split("Parameters\n----------\n", 1)[1].split("\n\nAttributes\n")[0]
@@ -129,7 +129,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
                 f"{path} has an unknown name {name!r}. Known are feature_maps, {', '.join(names)}."
             )
     ctx.default_map = {
-        str(known[name].name): _configured(known[name], value, path)
+        str(known[name].name): _convert_config(known[name], value, path)
         for name, value in values.items()
     }
 
@@ -139,7 +139,7 @@ def _name(option: click.Parameter) -> str:
     return max(option.opts, key=len).removeprefix("--").replace("-", "_")
 
 
-def _configured(option: click.Parameter, value: Any, path: str) -> Any:
+def _convert_config(option: click.Parameter, value: Any, path: str) -> Any:
     """Return a value of a configuration as an option takes it."""
     if option.multiple and not isinstance(value, list):
         raise Mistake(

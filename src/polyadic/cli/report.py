@@ -12,7 +12,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import Mistake, reported
+from polyadic.cli.errors import Mistake, as_user_errors
 from polyadic.cli.options import csv_options, force_option
 from polyadic.cli.outputs import check_output
 from polyadic.cli.prepare import target_of
@@ -34,7 +34,7 @@ T = TypeVar("T")
 @csv_options
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers of the page as JSON.")
 @force_option
-@reported
+@as_user_errors
 def report(
     model: str,
     data: str | None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from polyadic.cli.errors import reported
+from polyadic.cli.errors import as_user_errors
 
 _EXPERIMENTS = ["table1", "table2", "figure2", "airline"]
 _DATASETS = ["airfoil", "concrete", "energy", "wine", "yacht", "airline", "nycflights"]
@@ -32,7 +32,7 @@ _DATASETS = ["airfoil", "concrete", "energy", "wine", "yacht", "airline", "nycfl
     type=click.Path(file_okay=False),
     help="Folder of the results. Fits found there are not repeated, and are in the summary.",
 )
-@reported
+@as_user_errors
 def reproduce(
     experiment: str,
     datasets: Sequence[str],

@@ -99,18 +99,18 @@ class ColumnSurvey:
             self.whole is not None and len(np.unique(np.concatenate(self.whole))) == self.rows
         )
 
-    def strays(self) -> list[str]:
+    def stray_texts(self) -> list[str]:
         """Return the texts that are not numbers."""
         return [text for text in self.texts if not is_number(text)]
 
     def example(self) -> str:
         """Return the column with a row that is text, rather than a number where there are any."""
-        text = (self.strays() or list(self.texts))[0]
+        text = (self.stray_texts() or list(self.texts))[0]
         return f"{self.name!r} (row {self.texts[text]} is {text!r})"
 
     def matches(self, is_so: Callable[[str], Any]) -> bool:
         """Return whether all texts that are not numbers are so."""
-        return bool(self.strays()) and all(is_so(text) for text in self.strays())
+        return bool(self.stray_texts()) and all(is_so(text) for text in self.stray_texts())
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Survey:
                 values = batch.column(name)
                 columns.setdefault(name, ColumnSurvey(name, kind_of(values.type))).add(values)
         if not columns or not columns[target].rows:
-            raise table.without_rows()
+            raise table.explain_no_rows()
         return cls(table, columns, target)
 
     @property
@@ -159,11 +159,11 @@ class Survey:
                 remedy += "rows out."
                 if encoded_gap:
                     remedy = "Text has no mean: pass --missing drop, or --ignore NAME."
-                found.add("missing values in", _named(column, is_target, told), remedy)
+                found.add("missing values in", _name_column(column, is_target, told), remedy)
             if column.first_infinite and missing != "drop":
                 told = f"row {column.first_infinite}"
                 remedy = "Pass --missing drop to leave rows with infinite values out."
-                found.add("infinite values in", _named(column, is_target, told), remedy)
+                found.add("infinite values in", _name_column(column, is_target, told), remedy)
         found.tell(f"{self.table.path}")
 
     def _check_kind(
@@ -195,7 +195,7 @@ class Survey:
             )
         elif self.table.csv.decimal == "." and column.matches(_has_decimal_comma):
             found.add("decimal commas in", named, "Pass --decimal ','.")
-        elif self.table.csv.decimal == "," and column.n_numbers and not column.strays():
+        elif self.table.csv.decimal == "," and column.n_numbers and not column.stray_texts():
             found.add("decimal points in", named, "Write all numbers with one decimal mark.")
         elif encode and len(column.texts) <= MAX_CATEGORIES:
             return
@@ -204,7 +204,7 @@ class Survey:
             remedy = f"At most {MAX_CATEGORIES} can be encoded: pass --ignore NAME."
             found.add("too many different texts in", told, remedy)
         else:
-            strays = column.strays()
+            strays = column.stray_texts()
             if column.n_numbers and len(strays) == 1:
                 found.hint(f"If {strays[0]!r} stands for a missing value, pass --na {strays[0]!r}.")
             remedy = "Pass --encode to make one input of each category, or --ignore NAME to leave "
@@ -239,7 +239,7 @@ def _cut(names: list[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _named(column: ColumnSurvey, is_target: bool, told: str) -> str:
+def _name_column(column: ColumnSurvey, is_target: bool, told: str) -> str:
     return f"{'the target ' * is_target}{column.name!r} ({told})"
 
 

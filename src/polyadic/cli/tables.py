@@ -58,7 +58,7 @@ class Table:
         parts = [file.table(columns, texts) for file in self.files]
         table = pyarrow.concat_tables(parts, promote_options="permissive")
         if not len(table):
-            raise self.without_rows()
+            raise self.explain_no_rows()
         return table
 
     def source(self, names: Sequence[str], target: str | None, missing: str) -> RowSource:
@@ -74,7 +74,7 @@ class Table:
             na=csv.na,
         )
 
-    def without_rows(self) -> Mistake:
+    def explain_no_rows(self) -> Mistake:
         """Return the mistake of a table that has only a header."""
         return Mistake(f"{self.path} has no rows under its header.")
 

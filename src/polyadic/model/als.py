@@ -33,8 +33,7 @@ class Samples(Protocol):
     def stateless(self) -> bool:
         """Whether no state is carried between steps, so that a sweep can resume at any core.
 
-        State that is brought from one core to the next gathers rounding on its way, so sums
-        then depend on the steps before as well as on the cores.
+        State that is brought from core to core gathers rounding, so that the way matters too.
         """
 
     def start(self, cores: Cores) -> None:

@@ -42,11 +42,11 @@ class ParquetRows(RowFile):
             yield field.name, _arrow_kind(field.type)
 
     def _batches(self, columns: Sequence[str], n_rows: int) -> Generator[tuple[int | None, Any]]:
-        with self._reading():
+        with self._explain_errors():
             file = self._open()
         with file:
             for group in range(file.num_row_groups):
-                with self._reading(group):
+                with self._explain_errors(group):
                     for batch in file.iter_batches(
                         n_rows, row_groups=[group], columns=list(columns), use_threads=False
                     ):
@@ -133,7 +133,7 @@ class CsvRows(RowFile):
         if self.path.suffix.lower() in (".gz", ".bz2"):
             whole = 2**31 - 1
         stored = self._stored(columns)
-        with self._reading():
+        with self._explain_errors():
             found = csv.read_csv(
                 self.path, **self._options(whole, column_types=kinds, include_columns=stored)
             )

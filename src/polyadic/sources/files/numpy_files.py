@@ -27,7 +27,7 @@ class NpyRows(RowFile):
         index = [self._names.index(name) for name in columns]
         first, count = 0, 1
         while first < count:
-            with self._reading():
+            with self._explain_errors():
                 matrix = self._matrix()
                 count = len(matrix)
                 part = matrix[first : first + n_rows]

@@ -86,7 +86,7 @@ class RowFile(ABC):
         self.index: list[str] = []
         self.target: str | None = None
         self._stamp = self._stat()
-        with self._reading():
+        with self._explain_errors():
             columns = list(self._columns())
         names = [name for name, _ in columns]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -179,7 +179,7 @@ class RowFile(ABC):
             )
 
     @contextmanager
-    def _reading(self, row_group: int | None = None) -> Iterator[None]:
+    def _explain_errors(self, row_group: int | None = None) -> Iterator[None]:
         """Turn the errors of a reader into one that names the file and the row group."""
         try:
             yield

@@ -127,7 +127,7 @@ class RowSource:
             raise ValueError("This source is a part already. Split the one that open_rows returns.")
         hashes = self._first_hashes(seed)
         kept, held_out = holdout.split(len(hashes), lambda _: hashes, fraction, seed)
-        return self._with(kept), self._with(held_out or Part(seed, above=2**64 - 1))
+        return self._take_part(kept), self._take_part(held_out or Part(seed, above=2**64 - 1))
 
     def _first_hashes(self, seed: int) -> NDArray[np.uint64]:
         """Return the hashes of all rows where they are few, and of more than few where not."""
@@ -149,7 +149,7 @@ class RowSource:
         part = "" if self._part is None else ", a part of the rows"
         return f"RowSource({files}, {inputs}, target={target}{weight}{part})"
 
-    def _with(self, part: Part) -> RowSource:
+    def _take_part(self, part: Part) -> RowSource:
         return RowSource(
             self._files,
             self.names,
@@ -188,7 +188,7 @@ class RowSource:
         dropped, inputs = 0, len(self.names)
         for file in self._files:
             for block in file.blocks(self._columns, self.batch_rows):
-                values = self._checked(file, block)
+                values = self._check_block(file, block)
                 dropped += block.values.shape[1] - values.shape[1]
                 if self._part is not None:
                     targets = values[inputs : inputs + len(self.targets)]
@@ -197,7 +197,7 @@ class RowSource:
                     yield values
         self.n_dropped = dropped
 
-    def _checked(self, file: RowFile, block: Block) -> NDArray[np.float64]:
+    def _check_block(self, file: RowFile, block: Block) -> NDArray[np.float64]:
         """Return the values without gaps, or raise an error that says where one is."""
         values = block.values
         finite = np.isfinite(values)
