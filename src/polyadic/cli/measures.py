@@ -64,11 +64,7 @@ class Comparison:
     def notes(self) -> dict[str, Any]:
         """Return the errors, and a part of the pairs for pictures."""
         actual, predicted = self._pairs.T
-        return {
-            "metrics": self.metrics,
-            "actual": actual.copy(),
-            "predicted": predicted.copy(),
-        }
+        return {"metrics": self.metrics, "actual": actual.copy(), "predicted": predicted.copy()}
 
 
 def measure(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from polyadic.cli.prepare import Preparation, comparison_target, learn, target_n
 from polyadic.cli.survey import Survey, doubtful_commas
 from polyadic.cli.tables import Table, list_names, read_table
 from polyadic.cli.training import Fitted, fit_model, open_model
+from polyadic.sources.files.row_files import CsvFormat
 from polyadic.sources.files.row_source import RowSource
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -83,9 +84,7 @@ def fit(
     missing: str,
     ignore: Sequence[str],
     keep: Sequence[str],
-    delimiter: str | None,
-    decimal: str,
-    na: Sequence[str],
+    csv: CsvFormat,
     sample: bool,
     verbose: bool,
     as_json: bool,
@@ -98,7 +97,7 @@ def fit(
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj
     given["verbose"] = 1 if verbose else "auto"
-    table = read_table(data, delimiter, decimal, na)
+    table = read_table(data, csv)
     n_rows, preparation, source = _learn_table(table, target, encode, missing, ignore, keep)
     fitted = fit_model(table, n_rows, preparation, source, holdout, given, sample)
     fitted.save(out)
@@ -187,9 +186,7 @@ def predict(
     data: str,
     out: str | None,
     by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-    na: Sequence[str],
+    csv: CsvFormat,
     force: bool,
 ) -> None:
     """Predict each row of DATA with MODEL, in the order of the rows."""
@@ -197,7 +194,7 @@ def predict(
         check_predictions(out)
         check_output(out, [model, data], force)
     fitted = open_model(model)
-    source = fitted.preparation.source(read_table(data, delimiter, decimal, na), by_name)
+    source = fitted.preparation.source(read_table(data, csv), by_name)
     later = (predicted for _, predicted in fitted.predict_batches(source))
     first = next(later, None)
     if first is None:
@@ -224,14 +221,12 @@ def evaluate(
     data: str,
     target: str | None,
     by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-    na: Sequence[str],
+    csv: CsvFormat,
     as_json: bool,
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    table = read_table(data, delimiter, decimal, na)
+    table = read_table(data, csv)
     target = comparison_target(table, fitted.preparation, target)
     metrics = fitted.evaluate(fitted.preparation.source(table, by_name, target))
     warn(warn_of_few(metrics))

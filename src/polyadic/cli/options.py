@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from polyadic import FeatureLearningRegressor, features
 from polyadic.cli.errors import Mistake
+from polyadic.sources.files.row_files import CsvFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,18 +75,26 @@ def _read_docstring() -> dict[str, str]:
 
 
 def csv_options(command: F) -> F:
-    """Add what tells how a CSV file is written."""
+    """Add options that tell how a CSV file is written; the command gets them as `csv`."""
+
+    @functools.wraps(command)
+    def pass_format(
+        *args: Any, delimiter: str | None, decimal: str, na: Sequence[str], **options: Any
+    ) -> Any:
+        return command(*args, csv=CsvFormat(delimiter, decimal, tuple(na)), **options)
+
+    wrapped: Any = pass_format
     for flag, default, text in (
         ("--decimal", ".", "Decimal mark of a CSV file."),
         ("--delimiter", None, "Delimiter of a CSV file; a comma, or a tab for .tsv."),
     ):
-        command = click.option(flag, default=default, callback=_one_character, help=text)(command)
-    return click.option(
+        wrapped = click.option(flag, default=default, callback=_one_character, help=text)(wrapped)
+    return click.option(  # type: ignore[no-any-return]
         "--na",
         multiple=True,
         metavar="TEXT",
         help="Text that stands for a missing value in a CSV file; repeatable.",
-    )(command)
+    )(wrapped)
 
 
 def force_option(command: F) -> F:

@@ -18,6 +18,7 @@ from polyadic.cli.outputs import check_output
 from polyadic.cli.prepare import target_of
 from polyadic.cli.tables import Table, read_table
 from polyadic.cli.training import Fitted, open_model
+from polyadic.sources.files.row_files import CsvFormat
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _METRICS = ("rows", "rmse", "mae", "r2")
@@ -41,9 +42,7 @@ def report(
     out: str,
     target: str | None,
     by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-    na: tuple[str, ...],
+    csv: CsvFormat,
     as_json: bool,
     force: bool,
 ) -> None:
@@ -56,7 +55,7 @@ def report(
     rows = (
         _use_notes(fitted, model)
         if data is None
-        else _use_table(fitted, read_table(data, delimiter, decimal, na), target, by_name)
+        else _use_table(fitted, read_table(data, csv), target, by_name)
     )
     subject = Subject(
         model=fitted.model,

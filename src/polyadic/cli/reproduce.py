@@ -19,10 +19,7 @@ _DATASETS = ["airfoil", "concrete", "energy", "wine", "yacht", "airline", "nycfl
 @click.option("--datasets", multiple=True, type=click.Choice(_DATASETS), help="Set; repeatable.")
 @click.option("--restarts", type=click.IntRange(1), help="Random splits; the paper's by default.")
 @click.option(
-    "--models",
-    multiple=True,
-    type=click.Choice(["FL", "CV"]),
-    help="FL or CV; both by default.",
+    "--models", multiple=True, type=click.Choice(["FL", "CV"]), help="FL or CV; both by default."
 )
 @click.option("--data", "data_folder", type=click.Path(file_okay=False), help="Data folder.")
 @click.option(

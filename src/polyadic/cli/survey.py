@@ -41,25 +41,21 @@ class ColumnSurvey:
         """Look at more rows."""
         if self.kind == "empty":
             self.kind = kind_of(values.type)
-        self._count(np.asarray(values.is_null()), "gap")
+        gaps = np.asarray(values.is_null())
+        self.gaps += int(gaps.sum())
+        self.first_gap = self.first_gap or self._first_row(gaps)
         if self.kind in ("number", "flag"):
             self._add_numbers(as_numbers(values))
         if self.kind == "category":
             self._add_texts(values.to_pylist())
         self.rows += len(values)
 
-    def _count(self, found: NDArray[np.bool_], what: str) -> None:
-        if not found.any():
-            return
-        first = self.rows + int(np.argmax(found)) + 1
-        if what == "gap":
-            self.gaps += int(found.sum())
-            self.first_gap = self.first_gap or first
-        else:
-            self.first_infinite = self.first_infinite or first
+    def _first_row(self, found: NDArray[np.bool_]) -> int:
+        """Return the number of the first of more rows that is so; 0 where none is."""
+        return self.rows + int(np.argmax(found)) + 1 if found.any() else 0
 
     def _add_numbers(self, values: NDArray[np.float64]) -> None:
-        self._count(np.isinf(values), "infinite")
+        self.first_infinite = self.first_infinite or self._first_row(np.isinf(values))
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.diff(values, prepend=self.last)[0 if self.rows else 1 :]
         if len(steps) and self.monotone:
@@ -147,7 +143,7 @@ class Survey:
         ]
 
     def check(self, encode: bool, missing: str) -> None:
-        """Raise a mistake that tells everything the table must be rid of."""
+        """Raise a mistake that names every problem of the table at once, with its remedy."""
         found = _Problems()
         for name, column in self.columns.items():
             is_target = name == self.target

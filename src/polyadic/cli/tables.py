@@ -79,11 +79,8 @@ class Table:
         return Mistake(f"{self.path} has no rows under its header.")
 
 
-def read_table(
-    path: str, delimiter: str | None = None, decimal: str = ".", na: Sequence[str] = ()
-) -> Table:
+def read_table(path: str, csv: CsvFormat) -> Table:
     """Open a file or a folder of files whose endings tell their format."""
-    csv = CsvFormat(delimiter, decimal, tuple(na))
     return Table(Path(path), open_files(path, csv), csv)
 
 

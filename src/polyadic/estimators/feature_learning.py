@@ -22,13 +22,7 @@ from polyadic.features import FeatureMap
 from polyadic.members import ignore_overflow, map_shares
 from polyadic.model.mixing import MIXINGS
 from polyadic.search.candidates import resolve_maps
-from polyadic.search.policy import (
-    Settings,
-    average,
-    count_members,
-    learn_scalings,
-    search_space,
-)
+from polyadic.search.policy import Settings, average, count_members, learn_scalings, search_space
 from polyadic.search.search import Search
 from polyadic.search.trials import Choice, Trial
 from polyadic.sources.data import Data

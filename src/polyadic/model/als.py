@@ -229,10 +229,7 @@ def epochs(
 
 
 def sweep(
-    targets: Sequence[Samples],
-    objective: Objective,
-    state: Sweep,
-    keeper: Keeper | None = None,
+    targets: Sequence[Samples], objective: Objective, state: Sweep, keeper: Keeper | None = None
 ) -> Sweep:
     """Update every core of every target once, from where a sweep is to its end."""
     for target in range(state.target, len(targets)):

@@ -77,11 +77,7 @@ class MeanFactors:
 
 
 def mean_factors(
-    rows: Rows,
-    first_row: int,
-    scaling: InputScaling,
-    layout: TensorLayout,
-    feature_map: FeatureMap,
+    rows: Rows, first_row: int, scaling: InputScaling, layout: TensorLayout, feature_map: FeatureMap
 ) -> MeanFactors:
     """Sum up what each core meets over a piece of rows, on the host: maps are NumPy functions."""
     factors = layout.factors(on_host(scaling.apply(rows.X)), feature_map)

@@ -86,16 +86,16 @@ class KernelState(DeviceState):
 
     def block(self, core: int, map_weights: NDArray[np.float64]) -> Tensor:
         """Return the columns of B and y of the weighted rows, tile by tile."""
-        block = self._open_block()
+        block = self._provide_block()
         if not map_weights.any():
             block[:, : 4 * self.rank] = 0
             return block
         if self.keep:
-            self._open(self._places[core][0], map_weights)
+            self._leave_out(self._places[core][0], map_weights)
         self._assemble(block, core, map_weights)
         return block
 
-    def _open_block(self) -> Tensor:
+    def _provide_block(self) -> Tensor:
         """Return a block with its last rows filled in: of few rows, always the same one."""
         if self._block is not None:
             return self._block
@@ -146,7 +146,7 @@ class KernelState(DeviceState):
         """Return the input of a core: its cores are left out of the products together."""
         return self._places[core][0]
 
-    def _open(self, dim: int, map_weights: NDArray[np.float64]) -> None:
+    def _leave_out(self, dim: int, map_weights: NDArray[np.float64]) -> None:
         """Bring the products of the maps that take part to those without input `dim`."""
         active = np.flatnonzero(map_weights).tolist()
         left_out = {self.left_out[p] for p in active}
@@ -155,10 +155,12 @@ class KernelState(DeviceState):
         if self._products is None:
             shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
             self._products = self._empty(*shape), self._empty(*shape)
+        # With one old input left out of all products it can be exchanged for the new one; where
+        # there is none, or few products, they are formed from all cores.
         flags, n_products = None, len(self.y) * len(active) * self.rank
         if len(left_out) == 1 and None not in left_out and n_products > _FEW_PRODUCTS:
             flags = self._switch(left_out.pop(), dim, map_weights)
-        self._rebuild(dim, map_weights, flags)
+        self._rebuild(dim, map_weights, flags)  # all rows, or those where a division was unsafe
         for p in active:
             self.left_out[p] = dim
 
@@ -205,7 +207,7 @@ class KernelState(DeviceState):
         return 256 if self.dtype == torch.float64 else 512
 
     def _choose(self, map_weights: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-        """Return the maps that take part and their map_weights, uploaded once a sweep."""
+        """Return the maps that take part and their weights λ, uploaded once a sweep."""
         if self._chosen is None or not np.array_equal(self._chosen[0], map_weights):
             maps = np.flatnonzero(map_weights)
             values = self._upload(map_weights[maps]).to(self.dtype)

@@ -27,10 +27,7 @@ class ParquetRows(RowFile):
         from pyarrow import parquet
 
         return parquet.ParquetFile(
-            self.path,
-            buffer_size=_COLUMN_BUFFER,
-            pre_buffer=False,
-            page_checksum_verification=True,
+            self.path, buffer_size=_COLUMN_BUFFER, pre_buffer=False, page_checksum_verification=True
         )
 
     def _columns(self) -> Iterator[tuple[str, str]]:
