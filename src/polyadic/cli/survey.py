@@ -95,18 +95,18 @@ class ColumnSurvey:
             self.whole is not None and len(np.unique(np.concatenate(self.whole))) == self.rows
         )
 
-    def stray_texts(self) -> list[str]:
+    def strays(self) -> list[str]:
         """Return the texts that are not numbers."""
         return [text for text in self.texts if not is_number(text)]
 
     def example(self) -> str:
         """Return the column with a row that is text, rather than a number where there are any."""
-        text = (self.stray_texts() or list(self.texts))[0]
+        text = (self.strays() or list(self.texts))[0]
         return f"{self.name!r} (row {self.texts[text]} is {text!r})"
 
     def matches(self, is_so: Callable[[str], Any]) -> bool:
         """Return whether all texts that are not numbers are so."""
-        return bool(self.stray_texts()) and all(is_so(text) for text in self.stray_texts())
+        return bool(self.strays()) and all(is_so(text) for text in self.strays())
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Survey:
             )
         elif self.table.csv.decimal == "." and column.matches(_has_decimal_comma):
             found.add("decimal commas in", named, "Pass --decimal ','.")
-        elif self.table.csv.decimal == "," and column.n_numbers and not column.stray_texts():
+        elif self.table.csv.decimal == "," and column.n_numbers and not column.strays():
             found.add("decimal points in", named, "Write all numbers with one decimal mark.")
         elif encode and len(column.texts) <= MAX_CATEGORIES:
             return
@@ -200,7 +200,7 @@ class Survey:
             remedy = f"At most {MAX_CATEGORIES} can be encoded: pass --ignore NAME."
             found.add("too many different texts in", told, remedy)
         else:
-            strays = column.stray_texts()
+            strays = column.strays()
             if column.n_numbers and len(strays) == 1:
                 found.hint(f"If {strays[0]!r} stands for a missing value, pass --na {strays[0]!r}.")
             remedy = "Pass --encode to make one input of each category, or --ignore NAME to leave "
