@@ -27,7 +27,6 @@ from polyadic.model import als, cpd
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling
 from polyadic.samples.device import DeviceSamples
-from polyadic.sources.tensor_view import scaled
 
 AIRLINE_ROWS = 3_950_000
 PAIRS = [(1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8)]
@@ -151,7 +150,7 @@ def best_of_a_minute(
     stages = []
     for blend, alpha in ((0.5, 60.0), (0.65, 100.0), (0.35, 150.0), (0.5, 200.0)):
         scaling = InputScaling.fit(X, names, blend=blend, max_knots=512)
-        bent = scaled(rows, scaling)
+        bent = scaling.apply(rows)
         stage = KernelMachineRegressor(
             DampedFourierFeatures(2.0, 0.9), n_basis=32, rank=128, alpha=alpha, max_iter=epochs,
             tol=0, device="cuda", dtype="float32", random_state=len(stages),
@@ -161,7 +160,7 @@ def best_of_a_minute(
 
     def predict(X: np.ndarray) -> np.ndarray:
         rows = torch.as_tensor(X, device="cuda")
-        return sum(stage.predict(scaled(rows, scaling)).cpu().numpy() for scaling, stage in stages)
+        return sum(stage.predict(scaling.apply(rows)).cpu().numpy() for scaling, stage in stages)
 
     return predict
 

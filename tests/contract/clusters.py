@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from polyadic.compute import Compute
+from polyadic.compute import Compute, ComputeSpec
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
 
@@ -45,6 +45,7 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
     as_they_are = View(
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )
-    compute = Compute(engine, chunk_size, workers)
+    spec = ComputeSpec("compiled", dtype=engine.dtype, chunk_size=chunk_size)
+    compute = Compute(engine, chunk_size, workers, spec=spec)
     (samples,) = data.samples(compute, problem.layout, view=as_they_are)
     return samples

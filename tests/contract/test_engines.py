@@ -18,6 +18,7 @@ from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
 from polyadic.samples.workers import Workers
 from polyadic.sources.files.row_source import open_rows
+from polyadic.sources.files.streamed import FileSource
 from tests.contract.clusters import on_a_cluster
 from tests.contract.problems import PROBLEMS
 
@@ -43,7 +44,7 @@ def on_disk(request, engine, problem, chunk_size, workers):
     patch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 100)
     view = View(InputScaling.identity(n_inputs), TargetScaling(np.zeros(1), np.ones(1)))
     compute = Compute(engine, chunk_size, workers)
-    (samples,) = source.data().samples(compute, problem.layout, view=view)
+    (samples,) = FileSource(source).data().samples(compute, problem.layout, view=view)
     return samples
 
 

@@ -263,9 +263,12 @@ def test_a_search_leaves_rows_on_their_device(rng, monkeypatch):
     monkeypatch.setattr("polyadic.search.policy._SCALING_ROWS", 100)
     stores = []
     start = ArrayStore.__init__
-    monkeypatch.setattr(
-        ArrayStore, "__init__", lambda self, rows: (start(self, rows), stores.append(rows))[0]
-    )
+
+    def spy(self, rows, *rest):
+        stores.append(rows)
+        start(self, rows, *rest)
+
+    monkeypatch.setattr(ArrayStore, "__init__", spy)
     options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, **TORCH}
     model = FeatureLearningRegressor(**options).fit(*tensors(X, y, weight))
     assert len(stores) > 2

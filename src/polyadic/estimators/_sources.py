@@ -38,7 +38,9 @@ def training_source(
         _set_names(estimator, _column_names(X), X.shape[1])
         return DaskSource(X, y, sample_weight, input_names(estimator))
     rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
-    return ArraySource(rows, input_names(estimator), single_target)
+    spec = estimator._spec()
+    device = spec.device if spec.uses_torch else None
+    return ArraySource(rows, input_names(estimator), single_target, device)
 
 
 def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:

@@ -8,7 +8,7 @@ from typing import Any
 
 from polyadic.features.layout import TensorLayout
 from polyadic.model.als import Model
-from polyadic.rows.arrays import array_namespace
+from polyadic.rows.arrays import array_namespace, to_device
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.statistics import Statistics
@@ -30,7 +30,7 @@ class Member:
         """Return the member's share of the standardised prediction for rows in own units."""
         scaled, model = self.inputs.apply(X), self.model
         response = respond(scaled, model.cores[target], model.map_weights, self.layout)
-        return self.share * response
+        return self.share * to_device(response, X.device)  # rows may wait on the host
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
+from polyadic.rows.arrays import to_device
 from polyadic.rows.copies import merge_copies
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows
@@ -41,10 +42,19 @@ class ArraySource:
         Of the inputs, for error messages.
     single_target : bool
         Whether targets are a vector.
+    device : str, optional
+        Where tensors that are many are summed up, piece by piece.
     """
 
-    def __init__(self, rows: Rows, names: Sequence[str], single_target: bool = True) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        names: Sequence[str],
+        single_target: bool = True,
+        device: str | None = None,
+    ) -> None:
         self._rows, self._names, self._single_target = rows, names, single_target
+        self._device = device
 
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
         """Return the rows, all of positive weight, as training data.
@@ -52,7 +62,7 @@ class ArraySource:
         With `merge`, copies of a row are merged where rows are few.
         """
         merge = merge and len(self._rows) <= _MERGED_ROWS
-        store = ArrayStore(merge_copies(self._rows) if merge else self._rows)
+        store = ArrayStore(merge_copies(self._rows) if merge else self._rows, self._device)
         statistics = store.reduce("statistics", summarise)
         view = usual_view(statistics, self._names, scale_inputs)
         merged_from = len(self._rows) if merge else None
@@ -78,10 +88,14 @@ class ArrayStore:
     ----------
     rows : Rows
         Arrays or tensors in their own units, targets as columns, all of positive weight.
+    device : str, optional
+        Where tensors that are many are summed up, piece by piece.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, device: str | None = None) -> None:
         self.rows = rows
+        # Few numbers are summed up sooner than they are brought elsewhere.
+        self._device = device if np.prod(rows.X.shape) >= _PIECE // 32 else None
         self._sights: list[_Sight] = []
 
     def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
@@ -93,8 +107,12 @@ class ArrayStore:
     def _pieces(self) -> Iterator[tuple[int, Rows]]:
         """Yield pieces that hold about as many numbers each, and how many rows come before."""
         size = max(1, _PIECE // max(1, self.rows.X.shape[1]))
+
+        def bring(array: Any) -> Any:
+            return array if self._device is None else to_device(array, self._device)
+
         for first in range(0, len(self.rows), size):
-            yield first, self.rows.take(slice(first, first + size))
+            yield first, self.rows.take(slice(first, first + size)).map(bring)
 
     def samples(
         self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
