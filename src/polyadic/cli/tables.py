@@ -10,7 +10,7 @@ from typing import Any
 from polyadic.cli.errors import Mistake
 from polyadic.sources.files.paths import open_files
 from polyadic.sources.files.row_files import NUMBER, CsvFormat, RowFile
-from polyadic.sources.files.row_source import RowSource, open_rows
+from polyadic.sources.files.row_source import RowSource, select_rows
 
 _SHOWN = 10
 
@@ -63,16 +63,7 @@ class Table:
 
     def source(self, names: Sequence[str], target: str | None, missing: str) -> RowSource:
         """Return the rows of columns that are numbers."""
-        csv = self.csv
-        return open_rows(
-            [file.path for file in self.files] if len(self.files) == 1 else self.path,
-            target,
-            names,
-            missing=missing,
-            delimiter=csv.delimiter,
-            decimal=csv.decimal,
-            na=csv.na,
-        )
+        return select_rows(self.files, target, names, None, missing)
 
     def explain_no_rows(self) -> Mistake:
         """Return the mistake of a table that has only a header."""

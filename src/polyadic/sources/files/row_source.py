@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,14 +66,14 @@ class RowSource:
         weight: str | None,
         missing: str,
         single_target: bool,
-        part: Part | None = None,
     ) -> None:
         self._files = list(files)
         self.files = [file.path for file in files]
         self.names, self.targets, self.weight = list(names), list(targets), weight
         self.single_target = single_target
         self.n_dropped: int | None = None
-        self._missing, self._part = missing, part
+        self._missing = missing
+        self._part: Part | None = None
         self._columns = [*names, *targets, *([] if weight is None else [weight])]
 
     @property
@@ -150,15 +151,9 @@ class RowSource:
         return f"RowSource({files}, {inputs}, target={target}{weight}{part})"
 
     def _take_part(self, part: Part) -> RowSource:
-        return RowSource(
-            self._files,
-            self.names,
-            self.targets,
-            self.weight,
-            self._missing,
-            self.single_target,
-            part,
-        )
+        source = copy(self)
+        source._part, source.n_dropped = part, None
+        return source
 
     def _batches(self) -> Generator[Batch]:
         """Put the rows of all files into batches of equal size."""
@@ -287,6 +282,17 @@ def open_rows(
     if missing not in ("error", "drop"):
         raise ValueError(f"`missing` must be 'error' or 'drop', got {missing!r}.")
     files = open_files(path, CsvFormat(delimiter, decimal, tuple(na)))
+    return select_rows(files, target, columns, weight, missing)
+
+
+def select_rows(
+    files: Sequence[RowFile],
+    target: str | Sequence[str] | None,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    missing: str,
+) -> RowSource:
+    """Return the rows of open files; parameters are those of `open_rows`."""
     targets = [target] if isinstance(target, str) else list(target or ())
     weights = [] if weight is None else [weight]
     others = [*targets, *weights]
