@@ -120,7 +120,7 @@ class ComputeSpec:
 
     @contextmanager
     def open(self) -> Iterator[Compute]:
-        """Hold engine and threads for the length of a fit or a prediction."""
+        """Open engine and threads for the duration of a fit or a prediction."""
         self.validate()
         chunk_size = None if isinstance(self.chunk_size, str) else self.chunk_size
         memory = MemoryPlan(self.memory_limit)
@@ -278,7 +278,7 @@ def check_device(device: str | None) -> None:
 
 @cache
 def _hold_a_number(device: Any) -> None:
-    """Try a device; what was found to work is not tried again for every fit."""
+    """Raise if a device cannot hold a double; one that can is tried only once."""
     import torch
 
     torch.ones(1, dtype=torch.float64, device=device).item()

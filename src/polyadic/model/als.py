@@ -37,7 +37,7 @@ class Samples(Protocol):
         """
 
     def start(self, cores: Cores) -> None:
-        """Make the state of every chunk anew for these cores."""
+        """Rebuild the state of every chunk for these cores."""
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""

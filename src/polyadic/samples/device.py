@@ -81,7 +81,7 @@ class DeviceSamples:
         return self.place != "state"
 
     def start(self, cores: Cores) -> None:
-        """Make the state of every chunk anew for these cores."""
+        """Rebuild the state of every chunk for these cores."""
         self._cores = list(cores)
         rank = cores[0].shape[1]
         if rank != self._rank:

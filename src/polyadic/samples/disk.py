@@ -131,7 +131,7 @@ class StreamSamples:
         return self._whole is None or self._whole.stateless
 
     def start(self, cores: Cores) -> None:
-        """Take these cores; find a place for the rows when they come first."""
+        """Set the cores; on the first call, decide where the rows are kept."""
         self._cores = list(cores)
         if not self._ready:
             with self._memory.lock:  # one at a time measures what is left, and takes it

@@ -64,7 +64,7 @@ class MemorySamples:
         return not self._engine.keep
 
     def start(self, cores: Cores) -> None:
-        """Make the state of every chunk anew for these cores."""
+        """Rebuild the state of every chunk for these cores."""
         if cores[0].shape[1] != self._rank:
             self._prepare(cores[0].shape[1])
         if self._states:

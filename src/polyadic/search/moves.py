@@ -37,7 +37,7 @@ def grown(trial: Trial, rank: int, rng: np.random.RandomState) -> Trial:
 
 
 def sharpened(trial: Trial) -> Trial:
-    """Double the basis and let it decay half as fast: the same function, with finer ones near.
+    """Double the basis and let it decay half as fast; the function stays the same.
 
     A core of bit q meets [1, decay^(2^q) …], so its second row takes the change of decay, and
     the core of a new bit is [1, 0].

@@ -102,7 +102,7 @@ class Search:
     def _divide_rows(self, train: Part, held: Part | None) -> None:
         """Name the rows to train on, few, some or all of them, and those to judge by.
 
-        What is looked at again and again, and is not much, is brought near at hand.
+        Small parts, which are read many times, are brought into memory.
         """
         data, limits = self._data, self._compute.limits
         held = held or train  # a single distinct row is all there is
@@ -198,7 +198,7 @@ class Search:
         return trial
 
     def so_far(self, trial: Trial) -> Choice:
-        """Return what the search would come to if it ended with this trial."""
+        """Return the choice that the search would make if it ended with this trial."""
         candidate = trial.candidate
         return Choice(
             Member(self._scalings[candidate.blend], candidate.layout, trial.model),
@@ -211,7 +211,7 @@ class Search:
         )
 
     def _finish(self, trial: Trial) -> Choice:
-        """Fit the winner to all rows, and shrink it as the held-out rows ask for."""
+        """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         share = self._shrinkage(trial)
         found = self.so_far(trial)
         found.member = replace(found.member, share=share)
@@ -339,7 +339,7 @@ class Search:
         return moves.sharpened(trial)
 
     def _prune(self, trial: Trial) -> Trial | None:
-        """Leave out the inputs that matter least: those the held-out error hardly misses."""
+        """Leave out the inputs without which the held-out error hardly grows."""
         candidate = trial.candidate
         used = [index for index, size in enumerate(candidate.n_basis) if size > 1]
         if len(used) < 2 or len(self._space.n_basis) == 1:

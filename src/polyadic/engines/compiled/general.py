@@ -34,11 +34,11 @@ class GeneralChunk(Chunk):
         self.Z = np.empty((0, 0, 0), dtype=self.field)
 
     def set_cores(self, cores: Cores) -> None:
-        """Take all cores anew."""
+        """Replace all cores."""
         self.cores = [core.astype(self.field) for core in cores]
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
-        """Take one core anew."""
+        """Replace one core."""
         self.cores[core] = value.astype(self.field)
 
     def respond(self) -> NDArray[Any]:
@@ -115,7 +115,7 @@ class GeneralChunk(Chunk):
         return GeneralChunk(self.rows.take(index), self.cores, self.layout, self.dtype, False)
 
     def release(self) -> None:
-        """Let go of the products."""
+        """Free the memory of the products."""
         self.Z = np.empty((0, 0, 0), dtype=self.field)
 
     def _factor(self, p: int, core: int) -> NDArray[Any]:

@@ -169,10 +169,10 @@ class DaskStore:
         return ArrayStore(rows)
 
     def reserve_memory(self, compute: Compute) -> None:
-        """Leave the limit to what is fitted: it is that of a worker."""
+        """Set nothing aside: the limit is that of a worker."""
 
     def close(self) -> None:
-        """Let go of the rows and all state on the workers."""
+        """Release the rows and all state on the workers."""
         self._cluster.release()
 
 
@@ -211,7 +211,7 @@ class DaskSamples:
         self._changes: list[tuple[int, NDArray[Any]]] = []
 
     def start(self, cores: Cores) -> None:
-        """Have the next step make the state of every chunk anew for these cores."""
+        """Have the next step rebuild the state of every chunk for these cores."""
         self._group.cluster.settle()
         self._cores, self._changes = list(cores), []
         self._version, self._before = self._version + 1, None

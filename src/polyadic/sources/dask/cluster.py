@@ -45,7 +45,7 @@ from polyadic.sources.dask.inputs import load_chunk
 NO_WORKERS_TIMEOUT = "60s"
 # Seconds after which the driver looks whether the workers it waits for are still there.
 _SLICE = 0.5
-# Seconds between two times that old answers are let go.
+# Seconds between two releases of old answers.
 _TIDY = 0.1
 
 _RESUME = "With checkpoint=… the same call goes on from the last epoch."
@@ -109,12 +109,12 @@ class Cluster:
         return max(map(self._homes.count, self._homes))
 
     def release(self) -> None:
-        """Let go of everything on the workers."""
+        """Release everything on the workers."""
         self._let_go(self._spent)
         self._let_go(self._chunks)
 
     def _tidy(self) -> None:
-        """Let go of answers now and then, while the workers are busy with the next ones.
+        """Release old answers now and then, while the workers are busy with the next ones.
 
         A client waits for ten milliseconds after each message, so that a message about what is
         over would hold up the next one that asks for something.
@@ -130,7 +130,7 @@ class Cluster:
             futures.pop().release()
 
     def settle(self) -> None:
-        """Give chunks homes on workers that came, or that are left."""
+        """Assign chunks to workers again if workers came or went."""
         if self._present() != self._workers:
             self._place()
 

@@ -195,17 +195,17 @@ def take_part(chunk: Chunk, part: Part | None) -> Rows:
 
 
 def move(chunk: Chunk) -> Chunk:
-    """Return the same rows on another worker."""
+    """Return a copy of the rows, made on the worker that runs this."""
     return Chunk(chunk.number, chunk.rows, chunk.n_given)
 
 
 def batches(items: list[Any]) -> list[list[Any]]:
-    """Return neighbours that one task adds up, always the same ones."""
+    """Return groups of neighbours, each added up by one task; they are always the same."""
     return [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
 
 
 def add_in_order(parts: Sequence[Any]) -> Any:
-    """Add answers in their order; none counts for nothing, and a stale one spoils the sum."""
+    """Add answers in their order; None is left out, and a stale one makes the sum stale."""
     if any(isinstance(part, Stale) for part in parts):
         return Stale()
     present = [part for part in parts if part is not None]
