@@ -11,12 +11,11 @@ from sklearn.model_selection import KFold
 
 import polyadic
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
-from polyadic.features import DampedFourierFeatures, GeometricFeatures
+from polyadic.features import GeometricFeatures
 from polyadic.model import als
 from polyadic.storage import checkpoint
 from polyadic.storage.checkpoint import CheckpointError
-
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+from tests.small import MAPS, smooth_rows
 
 
 class Slanted(GeometricFeatures):
@@ -29,9 +28,7 @@ class Slanted(GeometricFeatures):
 
 
 def problem(n_rows=300, n_targets=1):
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(n_rows, 3))
-    y = np.sin(6 * X[:, 0]) * X[:, 1] + X[:, 2] + 0.05 * rng.standard_normal(n_rows)
+    X, y = smooth_rows(n_rows, noise=0.05)
     return X, y if n_targets == 1 else np.column_stack([y, X[:, 0] - y])
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from polyadic.model import kernel_cache
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 FIT = """
 import json, warnings
