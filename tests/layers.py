@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +42,7 @@ def imports(path):
         yield from (n.removeprefix("polyadic.") for n in names if n.startswith("polyadic."))
 
 
+@cache
 def edges():
     """Return every import between two layers, with the file that has it."""
     found = []

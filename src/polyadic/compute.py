@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Any, cast
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,9 @@ from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
+from polyadic.rows.arrays import array_namespace
 from polyadic.rows.rows import Rows
-from polyadic.rows.tensors import is_tensor
-from polyadic.samples.memory import MemorySamples, predict, slices
+from polyadic.samples.memory import MemorySamples, slices
 from polyadic.samples.placement import MemoryPlan, auto_chunk_size
 from polyadic.samples.workers import Workers, thread_pools
 
@@ -120,33 +120,42 @@ class ComputeSpec:
 
     @contextmanager
     def open(self) -> Iterator[Compute]:
-        """Hold engine and threads for the length of a fit or a prediction."""
+        """Open engine and threads for the duration of a fit or a prediction."""
         self.validate()
         chunk_size = None if isinstance(self.chunk_size, str) else self.chunk_size
         memory = MemoryPlan(self.memory_limit)
         limits = LIMITS_OF_A_CPU if self.is_on_cpu else LIMITS_OF_A_GPU
         workers = Workers(1 if self.uses_torch else _openmp_effective_n_threads(self.n_jobs))
         with interruptible(), few_blas_threads() if self.uses_torch else workers.open():
-            yield Compute(self._make_engine(), chunk_size, workers, memory, limits, self)
+            engine, device_samples = self._make_engine()
+            yield Compute(engine, chunk_size, workers, memory, limits, self, device_samples)
 
-    def _make_engine(self) -> Engine:
-        """Return the engine; its libraries are loaded no sooner than they are needed."""
+    def _make_engine(self) -> tuple[Engine, Callable[..., Samples] | None]:
+        """Return the engine, and what makes samples of rows on its device if it has one.
+
+        Libraries are imported here, when they are needed, and not with this module.
+        """
         if self.uses_torch:
             from polyadic.engines.torch.engine import TorchEngine
+            from polyadic.samples.device import DeviceSamples
 
-            return TorchEngine(self.device or "cpu", self.dtype)
+            engine = TorchEngine(self.device or "cpu", self.dtype)
+            return engine, partial(DeviceSamples, engine)
         if self.engine == "reference":
             from polyadic.engines.reference import ReferenceEngine
 
-            return ReferenceEngine(self.dtype)
+            return ReferenceEngine(self.dtype), None
         from polyadic.engines.compiled.engine import CompiledEngine
 
-        return CompiledEngine(self.dtype, hermitian=self.objective == "complex")
+        return CompiledEngine(self.dtype, hermitian=self.objective == "complex"), None
 
 
 @dataclass(frozen=True)
 class Compute:
-    """An engine, the rows of a chunk, the threads that chunks are spread over, and memory."""
+    """An engine, the rows of a chunk, the threads that chunks are spread over, and memory.
+
+    `device_samples` makes samples of rows on the engine's device, where it has one.
+    """
 
     engine: Engine
     chunk_size: int | None = None
@@ -154,6 +163,7 @@ class Compute:
     memory: MemoryPlan = field(default_factory=MemoryPlan)
     limits: SearchLimits = LIMITS_OF_A_CPU
     spec: ComputeSpec = field(default_factory=ComputeSpec)
+    device_samples: Callable[..., Samples] | None = None
 
     def samples(
         self, rows: Rows, layout: TensorLayout, see: Callable[[Rows], Rows] | None = None
@@ -170,14 +180,11 @@ class Compute:
             Returns rows in their own units as the fit sees them: all at once in memory, chunk
             by chunk on a device.
         """
-        if not self.engine.takes_tensors:
-            rows = rows if see is None else see(rows)
-            options = (self.chunk_size, self.workers, self.memory)
-            return MemorySamples(self.engine, rows, layout, *options)
-        from polyadic.samples.device import DeviceSamples
-
-        engine = cast(Any, self.engine)  # what takes tensors is the engine that is imported there
-        return DeviceSamples(engine, rows, layout, self.chunk_size, self.memory, see)
+        if self.device_samples is not None:
+            return self.device_samples(rows, layout, self.chunk_size, self.memory, see)
+        rows = rows if see is None else see(rows)
+        options = (self.chunk_size, self.workers, self.memory)
+        return MemorySamples(self.engine, rows, layout, *options)
 
     def predict(
         self, X: Any, cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
@@ -190,13 +197,12 @@ class Compute:
         if not self.engine.takes_tensors:
             auto = auto_chunk_size(len(X), layout, cores[0].shape[1])
         parts = slices(len(X), self.chunk_size or auto)
-        if not is_tensor(X):
-            return predict(self.engine, X, cores, map_weights, layout, parts, self.workers)
-        import torch
 
-        return torch.cat(
-            [self.engine.predict(X[part], cores, map_weights, layout) for part in parts]
-        )
+        def predict(part: slice) -> Any:
+            return self.engine.predict(X[part], cores, map_weights, layout)
+
+        responses = self.workers.map(predict, parts)
+        return array_namespace(X).concat(responses) if responses else np.empty(0)
 
     def for_pieces(self) -> Compute:
         """Return what computes one piece of many: in one thread, keeping nothing."""
@@ -272,7 +278,7 @@ def check_device(device: str | None) -> None:
 
 @cache
 def _hold_a_number(device: Any) -> None:
-    """Try a device; what was found to work is not tried again for every fit."""
+    """Raise if a device cannot hold a double; one that can is tried only once."""
     import torch
 
     torch.ones(1, dtype=torch.float64, device=device).item()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,10 @@ class Predictor:
                 "range. Clip them to it, or use Fourier features."
             )
         return y
+
+    def single_threaded(self) -> Self:
+        """Return what predicts the same in one thread, for tasks that run side by side."""
+        return replace(self, spec=replace(self.spec, n_jobs=1))
 
     def shape(self, y: Any) -> Any:
         """Return predictions as users expect them: a vector, or a column a target."""

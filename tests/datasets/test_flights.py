@@ -95,7 +95,7 @@ print(len(table), pa.default_memory_pool().max_memory())
 
 def row_by_row(flights, planes):
     """Return the table as a loop over the lines makes it."""
-    with _flights._opened(planes) as file:
+    with _flights._open_raw(planes) as file:
         lines = io.TextIOWrapper(file, encoding="latin-1", newline="")
         built = {
             plane["tailnum"]: int(plane["year"])
@@ -103,7 +103,7 @@ def row_by_row(flights, planes):
             if (plane.get("year") or "").isdigit() and int(plane["year"]) > 0
         }
     rows = []
-    with _flights._opened(flights) as file:
+    with _flights._open_raw(flights) as file:
         lines = io.TextIOWrapper(file, encoding="latin-1", newline="")
         for flight in csv.DictReader(lines):
             try:

@@ -149,7 +149,7 @@ def test_contraction_meets_several_cores_with_a_vector_each(rng):
     means = {0: rng.standard_normal(2), 2: rng.standard_normal(2) + 1j}
     full = dense_weight(cores).reshape(2, 2, 2, 2)  # the first core is the last axis
     expected = np.einsum("dcba,a,c->db", full, means[0], means[2]).ravel()
-    np.testing.assert_allclose(dense_weight(cpd.contracted(cores, means)), expected, atol=1e-12)
+    np.testing.assert_allclose(dense_weight(cpd.contract(cores, means)), expected, atol=1e-12)
 
 
 # The bounds of a search.

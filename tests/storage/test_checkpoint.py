@@ -138,7 +138,7 @@ def test_inside_an_epoch_a_fit_without_state_loses_no_step(
     options, interruption, always_written, tmp_path, monkeypatch
 ):
     # Beyond this many rows a fit has one start, and its first epoch is written too.
-    monkeypatch.setattr("polyadic.estimators._member._TWO_STARTS_ROWS", 10)
+    monkeypatch.setattr("polyadic.estimators._members._TWO_STARTS_ROWS", 10)
     X, y = problem(n_targets=2)
     make, path = KINDS["joint"], tmp_path / "fit.checkpoint"
     options = {"random_state": 0, "chunk_size": 64, "n_jobs": 1, **options}

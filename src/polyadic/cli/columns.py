@@ -67,7 +67,7 @@ def values(path: Path, data: Any, column: Column) -> NDArray[np.float64]:
     if kind != column.kind and not (kind == "empty" or {kind, column.kind} == {"number", "flag"}):
         raise Mistake(
             f"Column {column.name!r} of {path} is a {kind} and was a {column.kind} when the "
-            f"model was fitted{_stray(found) if kind == 'category' else ''}."
+            f"model was fitted{_locate_text(found) if kind == 'category' else ''}."
         )
     if column.kind == "category":
         return _one_hot(path, found, column)
@@ -100,7 +100,7 @@ def _one_hot(path: Path, found: Any, column: Column) -> NDArray[np.float64]:
     return hot
 
 
-def _stray(found: Any) -> str:
+def _locate_text(found: Any) -> str:
     """Say where the first text is, in a column that was numbers."""
     texts = found.to_pylist()
     for row, text in enumerate(texts):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import reported
+from polyadic.cli.errors import as_user_errors
 from polyadic.cli.measures import measure
 from polyadic.cli.options import force_option
 from polyadic.cli.outputs import check_output
@@ -44,17 +45,15 @@ class Entry:
 @click.command()
 @click.option("--out", default="polyadic-demo.html", show_default=True, help="Report to write.")
 @force_option
-@reported
+@as_user_errors
 def demo(out: str, force: bool) -> None:
     """Fit the model on built-in data beside two cross-validated searches."""
     check_output(out, force=force)
-    tasks: list[tuple[str, Any, str]] = [
-        (name, data, kind) for name, data in _datasets().items() for kind in _MODELS
-    ]
+    tasks = list(product(_datasets().items(), _models().items()))
     entries = []
-    for number, task in enumerate(tasks, 1):
-        click.echo(f"[{number}/{len(tasks)}] {task[2]} on {task[0]}", err=True)
-        entries.append(_entry(*task))
+    for number, ((name, data), (kind, model)) in enumerate(tasks, 1):
+        click.echo(f"[{number}/{len(tasks)}] {kind} on {name}", err=True)
+        entries.append(_fit_entry(name, data, kind, model))
     click.echo("\n".join(_table(entries)))
     learned = [entry for entry in entries if entry.kind == "defaults"]
     click.echo(_report(learned[-1], out))
@@ -95,22 +94,15 @@ def _datasets() -> dict[str, Any]:
     }
 
 
-def _defaults() -> Any:
-    from polyadic import FeatureLearningRegressor
+def _models() -> dict[str, Any]:
+    from polyadic import FeatureLearningRegressor, KernelMachineRegressorCV
 
-    return FeatureLearningRegressor(random_state=0)
-
-
-def _feature_learning() -> Any:
-    from polyadic import FeatureLearningRegressor
-
-    return FeatureLearningRegressor(**_SHARED)
-
-
-def _cross_validated() -> Any:
-    from polyadic import KernelMachineRegressorCV
-
-    return KernelMachineRegressorCV(cv=3, **_SHARED)
+    return {
+        "defaults": FeatureLearningRegressor(random_state=0),
+        "feature learning": FeatureLearningRegressor(**_SHARED),
+        "cross-validated": KernelMachineRegressorCV(cv=3, **_SHARED),
+        "KernelRidge grid": _kernel_ridge(),
+    }
 
 
 def _kernel_ridge() -> Any:
@@ -128,21 +120,13 @@ def _kernel_ridge() -> Any:
     return GridSearchCV(TransformedTargetRegressor(ridge, transformer=StandardScaler()), grid, cv=3)
 
 
-_MODELS: dict[str, Callable[[], Any]] = {
-    "defaults": _defaults,
-    "feature learning": _feature_learning,
-    "cross-validated": _cross_validated,
-    "KernelRidge grid": _kernel_ridge,
-}
-
-
-def _entry(name: str, data: tuple[NDArray[Any], NDArray[Any]], kind: str) -> Entry:
-    """Fit one model and measure it on a fifth of the rows."""
+def _fit_entry(name: str, data: tuple[NDArray[Any], NDArray[Any]], kind: str, model: Any) -> Entry:
+    """Fit a copy of one model, and measure it on a fifth of the rows."""
     from sklearn.base import clone
     from sklearn.model_selection import train_test_split
 
     X, X_test, y, y_test = train_test_split(*data, test_size=0.2, random_state=0)
-    model = _MODELS[kind]()
+    model = clone(model)
     if hasattr(model, "max_iter"):
         # The first fit after an installation compiles; what is timed should not.
         clone(model).set_params(max_iter=1).fit(X[:40], y[:40])

@@ -30,7 +30,7 @@ class Mistake(click.ClickException):
         super().__init__(" ".join(message.split()))
 
 
-def reported(command: F) -> F:
+def as_user_errors(command: F) -> F:
     """Turn the errors that polyadic raises about what users pass into one sentence.
 
     ``ValueError`` and ``OSError`` are what polyadic and scikit-learn raise about data,
@@ -41,7 +41,7 @@ def reported(command: F) -> F:
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _told
+                warnings.showwarning = _print_warning
                 return command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
@@ -67,7 +67,7 @@ def warn(message: str | None) -> None:
         click.echo(f"Warning: {message}", err=True)
 
 
-def _told(
+def _print_warning(
     message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None
 ) -> None:
     """Print a warning without the line of code it came from."""

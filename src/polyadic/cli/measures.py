@@ -64,21 +64,12 @@ class Comparison:
     def notes(self) -> dict[str, Any]:
         """Return the errors, and a part of the pairs for pictures."""
         actual, predicted = self._pairs.T
-        return {
-            "metrics": self.metrics,
-            "actual": actual.copy(),
-            "predicted": predicted.copy(),
-        }
+        return {"metrics": self.metrics, "actual": actual.copy(), "predicted": predicted.copy()}
 
 
 def measure(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:
     """Return errors in the target's units, and R² where the target varies."""
     return Comparison().add(y, predicted).metrics
-
-
-def compared(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the errors of predictions, and a part of the pairs for pictures."""
-    return Comparison().add(y, predicted).notes()
 
 
 def warn_of_few(metrics: dict[str, Any], rows: str = "rows") -> str | None:

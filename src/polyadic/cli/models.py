@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from polyadic.cli.errors import Mistake, reported, warn
+from polyadic.cli.errors import Mistake, as_user_errors, warn
 from polyadic.cli.measures import warn_of_few
 from polyadic.cli.options import config_option, csv_options, estimator_options, force_option
 from polyadic.cli.outputs import (
@@ -23,6 +23,7 @@ from polyadic.cli.prepare import Preparation, comparison_target, learn, target_n
 from polyadic.cli.survey import Survey, doubtful_commas
 from polyadic.cli.tables import Table, list_names, read_table
 from polyadic.cli.training import Fitted, fit_model, open_model
+from polyadic.sources.files.row_files import CsvFormat
 from polyadic.sources.files.row_source import RowSource
 
 _FILE = click.Path(exists=True, dir_okay=False)
@@ -71,7 +72,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 @estimator_options
 @click.pass_context
-@reported
+@as_user_errors
 def fit(
     ctx: click.Context,
     /,
@@ -83,9 +84,7 @@ def fit(
     missing: str,
     ignore: Sequence[str],
     keep: Sequence[str],
-    delimiter: str | None,
-    decimal: str,
-    na: Sequence[str],
+    csv: CsvFormat,
     sample: bool,
     verbose: bool,
     as_json: bool,
@@ -98,15 +97,15 @@ def fit(
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj
     given["verbose"] = 1 if verbose else "auto"
-    table = read_table(data, delimiter, decimal, na)
-    n_rows, preparation, source = _learned(table, target, encode, missing, ignore, keep)
+    table = read_table(data, csv)
+    n_rows, preparation, source = _learn_table(table, target, encode, missing, ignore, keep)
     fitted = fit_model(table, n_rows, preparation, source, holdout, given, sample)
     fitted.save(out)
     _warn_of_measures(fitted)
     if as_json:
         click.echo(json.dumps({"model": out, **fitted.facts()}, indent=2))
     else:
-        click.echo("\n".join([*_described(fitted), f"Wrote {out}."]))
+        click.echo("\n".join([*_describe(fitted), f"Wrote {out}."]))
     if fitted.interrupted:
         click.echo(_how_to_go_on(out, given.get("checkpoint")), err=True)
         ctx.exit(130)
@@ -117,7 +116,7 @@ def _was_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
-def _learned(
+def _learn_table(
     table: Table,
     target: str | None,
     encode: bool,
@@ -181,15 +180,13 @@ def _how_to_go_on(out: str, checkpoint: Any) -> str:
 @_BY_NAME
 @csv_options
 @force_option
-@reported
+@as_user_errors
 def predict(
     model: str,
     data: str,
     out: str | None,
     by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-    na: Sequence[str],
+    csv: CsvFormat,
     force: bool,
 ) -> None:
     """Predict each row of DATA with MODEL, in the order of the rows."""
@@ -197,7 +194,7 @@ def predict(
         check_predictions(out)
         check_output(out, [model, data], force)
     fitted = open_model(model)
-    source = fitted.preparation.source(read_table(data, delimiter, decimal, na), by_name)
+    source = fitted.preparation.source(read_table(data, csv), by_name)
     later = (predicted for _, predicted in fitted.predict_batches(source))
     first = next(later, None)
     if first is None:
@@ -218,20 +215,18 @@ def predict(
 @_BY_NAME
 @csv_options
 @_JSON
-@reported
+@as_user_errors
 def evaluate(
     model: str,
     data: str,
     target: str | None,
     by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-    na: Sequence[str],
+    csv: CsvFormat,
     as_json: bool,
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    table = read_table(data, delimiter, decimal, na)
+    table = read_table(data, csv)
     target = comparison_target(table, fitted.preparation, target)
     metrics = fitted.evaluate(fitted.preparation.source(table, by_name, target))
     warn(warn_of_few(metrics))
@@ -244,17 +239,17 @@ def evaluate(
 @click.command()
 @click.argument("model", type=_FILE)
 @_JSON
-@reported
+@as_user_errors
 def show(model: str, as_json: bool) -> None:
     """Describe the model in a file."""
     fitted = open_model(model)
     if as_json:
         click.echo(json.dumps({"model": model, **fitted.facts()}, indent=2))
         return
-    click.echo("\n".join(_described(fitted)))
+    click.echo("\n".join(_describe(fitted)))
 
 
-def _described(fitted: Fitted) -> Iterator[str]:
+def _describe(fitted: Fitted) -> Iterator[str]:
     """Yield the lines that describe a model to a reader."""
     facts = fitted.facts()
     data, inputs = facts["data"], facts["inputs"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from polyadic import FeatureLearningRegressor, features
 from polyadic.cli.errors import Mistake
+from polyadic.sources.files.row_files import CsvFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +50,7 @@ class Value(click.ParamType):  # type: ignore[type-arg]
 def estimator_options(command: F) -> F:
     """Add an option for each parameter of the estimator."""
     parameters = inspect.signature(FeatureLearningRegressor.__init__).parameters
-    documented = _documented()
+    documented = _read_docstring()
     for name in reversed([name for name in parameters if name not in _NOT_OPTIONS]):
         flag = "--" + name.replace("_", "-")
         text = _HELP.get(name) or documented.get(name)
@@ -64,7 +66,7 @@ def _as_flag(ctx: click.Context, param: click.Parameter, value: str | None) -> b
     return None if value is None else _TRUE_OR_FALSE[value]
 
 
-def _documented() -> dict[str, str]:
+def _read_docstring() -> dict[str, str]:
     """Return what the estimator's docstring says of each parameter."""
     text = inspect.getdoc(FeatureLearningRegressor) or ""
     section = text.split("Parameters\n----------\n", 1)[1].split("\n\nAttributes\n")[0]
@@ -73,18 +75,26 @@ def _documented() -> dict[str, str]:
 
 
 def csv_options(command: F) -> F:
-    """Add what tells how a CSV file is written."""
+    """Add options that tell how a CSV file is written; the command gets them as `csv`."""
+
+    @functools.wraps(command)
+    def pass_format(
+        *args: Any, delimiter: str | None, decimal: str, na: Sequence[str], **options: Any
+    ) -> Any:
+        return command(*args, csv=CsvFormat(delimiter, decimal, tuple(na)), **options)
+
+    wrapped: Any = pass_format
     for flag, default, text in (
         ("--decimal", ".", "Decimal mark of a CSV file."),
         ("--delimiter", None, "Delimiter of a CSV file; a comma, or a tab for .tsv."),
     ):
-        command = click.option(flag, default=default, callback=_one_character, help=text)(command)
-    return click.option(
+        wrapped = click.option(flag, default=default, callback=_one_character, help=text)(wrapped)
+    return click.option(  # type: ignore[no-any-return]
         "--na",
         multiple=True,
         metavar="TEXT",
         help="Text that stands for a missing value in a CSV file; repeatable.",
-    )(command)
+    )(wrapped)
 
 
 def force_option(command: F) -> F:
@@ -129,7 +139,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
                 f"{path} has an unknown name {name!r}. Known are feature_maps, {', '.join(names)}."
             )
     ctx.default_map = {
-        str(known[name].name): _configured(known[name], value, path)
+        str(known[name].name): _convert_config(known[name], value, path)
         for name, value in values.items()
     }
 
@@ -139,7 +149,7 @@ def _name(option: click.Parameter) -> str:
     return max(option.opts, key=len).removeprefix("--").replace("-", "_")
 
 
-def _configured(option: click.Parameter, value: Any, path: str) -> Any:
+def _convert_config(option: click.Parameter, value: Any, path: str) -> Any:
     """Return a value of a configuration as an option takes it."""
     if option.multiple and not isinstance(value, list):
         raise Mistake(

@@ -18,7 +18,8 @@ from polyadic.cli.columns import Column, as_numbers, values
 from polyadic.cli.errors import Mistake
 from polyadic.cli.survey import Survey
 from polyadic.cli.tables import Table, list_names
-from polyadic.sources.files.row_files import NUMBER, NpyRows
+from polyadic.sources.files.numpy_files import NpyRows
+from polyadic.sources.files.row_files import NUMBER
 from polyadic.sources.files.row_source import RowSource
 
 
@@ -62,10 +63,10 @@ class Preparation:
         if self.is_plain:
             self._check_numbers(table, target)
             return table.source(self.names, target, "error")
-        parts = [self._encoded(table)]
+        parts = [self._encode(table)]
         if target is not None:
             parts.append(target_of(table, self, target))
-        return prepared_source(table.path, self.names, target, np.column_stack(parts))
+        return make_source(table.path, self.names, target, np.column_stack(parts))
 
     def inputs(self, table: Table, by_name: bool = False) -> NDArray[np.float64]:
         """Return the inputs of a table that is like the one of the fit, all in memory."""
@@ -80,16 +81,16 @@ class Preparation:
             if target is not None:
                 parts.append(target_of(table, self, target))
 
-    def _encoded(self, table: Table) -> NDArray[np.float64]:
+    def _encode(self, table: Table) -> NDArray[np.float64]:
         """Return the inputs of a table in memory."""
         names = [column.name for column in self.columns]
         texts = [column.name for column in self.columns if column.kind == "category"]
         data = table.read(names, texts)
         parts = [values(table.path, data, column) for column in self.columns]
         missing = [
-            f"{column.name!r} (row {int(np.argmax(_lacking(part))) + 1})"
+            f"{column.name!r} (row {int(np.argmax(_find_gaps(part))) + 1})"
             for column, part in zip(self.columns, parts, strict=True)
-            if _lacking(part).any()
+            if _find_gaps(part).any()
         ]
         if missing:
             filled = any(column.fill is not None for column in self.columns)
@@ -137,7 +138,7 @@ class PreparedRows(NpyRows):
         return self._rows
 
 
-def prepared_source(
+def make_source(
     path: Path, names: Sequence[str], target: str | None, rows: NDArray[np.float64]
 ) -> RowSource:
     """Return rows in memory as a source; the target is the last column."""
@@ -166,7 +167,7 @@ def learn(
     """
     table, target = survey.table, survey.target
     names = [name for name in survey.columns if name != target]
-    columns = [_learned(survey, name) for name in names]
+    columns = [_learn_column(survey, name) for name in names]
     told = [*messages, *_messages(columns)]
     if data is None:
         preparation = Preparation(tuple(columns), target, tuple(ignored), told)
@@ -175,7 +176,7 @@ def learn(
     y = as_numbers(data.column(target))
     keep = np.isfinite(y)
     if missing == "mean":
-        columns = [_with_mean(c, part[keep]) for c, part in zip(columns, parts, strict=True)]
+        columns = [_fill_with_mean(c, part[keep]) for c, part in zip(columns, parts, strict=True)]
         parts = [values(table.path, data, column) for column in columns]
         told += [
             f"{name!r}: mean in place of {survey.columns[name].gaps} missing values"
@@ -183,12 +184,12 @@ def learn(
             if survey.columns[name].gaps
         ]
     for part in parts:
-        keep &= ~_lacking(part)
+        keep &= ~_find_gaps(part)
     if not keep.any():
         raise Mistake(f"{table.path} has no row without missing values.")
     preparation = Preparation(tuple(columns), target, tuple(ignored), told)
     rows = np.column_stack([*parts, y])[keep]
-    return preparation, prepared_source(table.path, preparation.names, target, rows)
+    return preparation, make_source(table.path, preparation.names, target, rows)
 
 
 def target_of(table: Table, preparation: Preparation, named: str | None) -> NDArray[np.float64]:
@@ -229,7 +230,7 @@ def target_name(table: Table, target: str | None, named: Sequence[str]) -> str:
     return target
 
 
-def _learned(survey: Survey, name: str) -> Column:
+def _learn_column(survey: Survey, name: str) -> Column:
     column = survey.columns[name]
     if column.kind == "category":
         return Column(name, column.kind, tuple(sorted(column.texts)))
@@ -247,13 +248,13 @@ def _messages(columns: Sequence[Column]) -> Iterator[str]:
             yield f"{column.name!r}: one input for each of {count} categories"
 
 
-def _with_mean(column: Column, part: NDArray[np.float64]) -> Column:
+def _fill_with_mean(column: Column, part: NDArray[np.float64]) -> Column:
     """Return the column with its mean as fill value; a category has none."""
     if column.kind == "category":
         return column
     return replace(column, fill=float(np.nanmean(part)))
 
 
-def _lacking(part: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _find_gaps(part: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which rows have a gap or an infinite value."""
     return np.asarray(~np.isfinite(part.reshape(len(part), -1)).all(axis=1))

@@ -12,12 +12,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import Mistake, reported
+from polyadic.cli.errors import Mistake, as_user_errors
 from polyadic.cli.options import csv_options, force_option
 from polyadic.cli.outputs import check_output
 from polyadic.cli.prepare import target_of
 from polyadic.cli.tables import Table, read_table
 from polyadic.cli.training import Fitted, open_model
+from polyadic.sources.files.row_files import CsvFormat
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _METRICS = ("rows", "rmse", "mae", "r2")
@@ -34,16 +35,14 @@ T = TypeVar("T")
 @csv_options
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers of the page as JSON.")
 @force_option
-@reported
+@as_user_errors
 def report(
     model: str,
     data: str | None,
     out: str,
     target: str | None,
     by_name: bool,
-    delimiter: str | None,
-    decimal: str,
-    na: tuple[str, ...],
+    csv: CsvFormat,
     as_json: bool,
     force: bool,
 ) -> None:
@@ -56,7 +55,7 @@ def report(
     rows = (
         _use_notes(fitted, model)
         if data is None
-        else _use_table(fitted, read_table(data, delimiter, decimal, na), target, by_name)
+        else _use_table(fitted, read_table(data, csv), target, by_name)
     )
     subject = Subject(
         model=fitted.model,

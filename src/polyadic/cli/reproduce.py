@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from polyadic.cli.errors import reported
+from polyadic.cli.errors import as_user_errors
 
 _EXPERIMENTS = ["table1", "table2", "figure2", "airline"]
 _DATASETS = ["airfoil", "concrete", "energy", "wine", "yacht", "airline", "nycflights"]
@@ -19,10 +19,7 @@ _DATASETS = ["airfoil", "concrete", "energy", "wine", "yacht", "airline", "nycfl
 @click.option("--datasets", multiple=True, type=click.Choice(_DATASETS), help="Set; repeatable.")
 @click.option("--restarts", type=click.IntRange(1), help="Random splits; the paper's by default.")
 @click.option(
-    "--models",
-    multiple=True,
-    type=click.Choice(["FL", "CV"]),
-    help="FL or CV; both by default.",
+    "--models", multiple=True, type=click.Choice(["FL", "CV"]), help="FL or CV; both by default."
 )
 @click.option("--data", "data_folder", type=click.Path(file_okay=False), help="Data folder.")
 @click.option(
@@ -32,7 +29,7 @@ _DATASETS = ["airfoil", "concrete", "energy", "wine", "yacht", "airline", "nycfl
     type=click.Path(file_okay=False),
     help="Folder of the results. Fits found there are not repeated, and are in the summary.",
 )
-@reported
+@as_user_errors
 def reproduce(
     experiment: str,
     datasets: Sequence[str],

@@ -41,25 +41,21 @@ class ColumnSurvey:
         """Look at more rows."""
         if self.kind == "empty":
             self.kind = kind_of(values.type)
-        self._count(np.asarray(values.is_null()), "gap")
+        gaps = np.asarray(values.is_null())
+        self.gaps += int(gaps.sum())
+        self.first_gap = self.first_gap or self._first_row(gaps)
         if self.kind in ("number", "flag"):
             self._add_numbers(as_numbers(values))
         if self.kind == "category":
             self._add_texts(values.to_pylist())
         self.rows += len(values)
 
-    def _count(self, found: NDArray[np.bool_], what: str) -> None:
-        if not found.any():
-            return
-        first = self.rows + int(np.argmax(found)) + 1
-        if what == "gap":
-            self.gaps += int(found.sum())
-            self.first_gap = self.first_gap or first
-        else:
-            self.first_infinite = self.first_infinite or first
+    def _first_row(self, found: NDArray[np.bool_]) -> int:
+        """Return the number of the first of more rows that is so; 0 where none is."""
+        return self.rows + int(np.argmax(found)) + 1 if found.any() else 0
 
     def _add_numbers(self, values: NDArray[np.float64]) -> None:
-        self._count(np.isinf(values), "infinite")
+        self.first_infinite = self.first_infinite or self._first_row(np.isinf(values))
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.diff(values, prepend=self.last)[0 if self.rows else 1 :]
         if len(steps) and self.monotone:
@@ -130,7 +126,7 @@ class Survey:
                 values = batch.column(name)
                 columns.setdefault(name, ColumnSurvey(name, kind_of(values.type))).add(values)
         if not columns or not columns[target].rows:
-            raise table.without_rows()
+            raise table.explain_no_rows()
         return cls(table, columns, target)
 
     @property
@@ -147,7 +143,7 @@ class Survey:
         ]
 
     def check(self, encode: bool, missing: str) -> None:
-        """Raise a mistake that tells everything the table must be rid of."""
+        """Raise a mistake that names every problem of the table at once, with its remedy."""
         found = _Problems()
         for name, column in self.columns.items():
             is_target = name == self.target
@@ -159,11 +155,11 @@ class Survey:
                 remedy += "rows out."
                 if encoded_gap:
                     remedy = "Text has no mean: pass --missing drop, or --ignore NAME."
-                found.add("missing values in", _named(column, is_target, told), remedy)
+                found.add("missing values in", _name_column(column, is_target, told), remedy)
             if column.first_infinite and missing != "drop":
                 told = f"row {column.first_infinite}"
                 remedy = "Pass --missing drop to leave rows with infinite values out."
-                found.add("infinite values in", _named(column, is_target, told), remedy)
+                found.add("infinite values in", _name_column(column, is_target, told), remedy)
         found.tell(f"{self.table.path}")
 
     def _check_kind(
@@ -239,7 +235,7 @@ def _cut(names: list[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _named(column: ColumnSurvey, is_target: bool, told: str) -> str:
+def _name_column(column: ColumnSurvey, is_target: bool, told: str) -> str:
     return f"{'the target ' * is_target}{column.name!r} ({told})"
 
 

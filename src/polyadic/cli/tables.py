@@ -10,7 +10,7 @@ from typing import Any
 from polyadic.cli.errors import Mistake
 from polyadic.sources.files.paths import open_files
 from polyadic.sources.files.row_files import NUMBER, CsvFormat, RowFile
-from polyadic.sources.files.row_source import RowSource, open_rows
+from polyadic.sources.files.row_source import RowSource, select_rows
 
 _SHOWN = 10
 
@@ -58,32 +58,20 @@ class Table:
         parts = [file.table(columns, texts) for file in self.files]
         table = pyarrow.concat_tables(parts, promote_options="permissive")
         if not len(table):
-            raise self.without_rows()
+            raise self.explain_no_rows()
         return table
 
     def source(self, names: Sequence[str], target: str | None, missing: str) -> RowSource:
         """Return the rows of columns that are numbers."""
-        csv = self.csv
-        return open_rows(
-            [file.path for file in self.files] if len(self.files) == 1 else self.path,
-            target,
-            names,
-            missing=missing,
-            delimiter=csv.delimiter,
-            decimal=csv.decimal,
-            na=csv.na,
-        )
+        return select_rows(self.files, target, names, None, missing)
 
-    def without_rows(self) -> Mistake:
+    def explain_no_rows(self) -> Mistake:
         """Return the mistake of a table that has only a header."""
         return Mistake(f"{self.path} has no rows under its header.")
 
 
-def read_table(
-    path: str, delimiter: str | None = None, decimal: str = ".", na: Sequence[str] = ()
-) -> Table:
+def read_table(path: str, csv: CsvFormat) -> Table:
     """Open a file or a folder of files whose endings tell their format."""
-    csv = CsvFormat(delimiter, decimal, tuple(na))
     return Table(Path(path), open_files(path, csv), csv)
 
 

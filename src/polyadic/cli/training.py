@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from polyadic import FeatureLearningRegressor, __version__
 from polyadic.cli.errors import Mistake, warn
-from polyadic.cli.measures import Comparison, Fingerprint, Outside, compared, measure
+from polyadic.cli.measures import Comparison, Fingerprint, Outside
 from polyadic.cli.prepare import Preparation
 from polyadic.cli.tables import Table
 from polyadic.estimators.saving import load_with_notes, save
 from polyadic.rows.holdout import row_hash
 from polyadic.sources.files.row_source import RowSource
-
-__all__ = ["Fitted", "compared", "fit_model", "measure", "open_model"]
 
 SAMPLE_ROWS = 1000
 """Rows of the fit that a model file keeps for its report."""

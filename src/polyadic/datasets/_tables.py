@@ -24,17 +24,17 @@ def load_table(name: str, data_folder: str | os.PathLike[str] | None, download: 
     folders = _sources.data_folders(data_folder)
     paths = _sources.find(folders, (f"{name}.csv",))
     if paths is not None:
-        return _bunch(known, checked(known, _read_csv(paths[0]), str(paths[0])), str(paths[0]))
+        return _bunch(known, check_table(known, _read_csv(paths[0]), str(paths[0])), str(paths[0]))
     if not download:
         raise FileNotFoundError(_where_to_put(name, known, folders))
     try:
-        table = checked(known, _from_openml(known), "OpenML")
+        table = check_table(known, _from_openml(known), "OpenML")
     except Exception as error:  # whatever a server or the lack of one can do
         raise FileNotFoundError(
             f"{_where_to_put(name, known, folders)} Downloading failed (OpenML: {error})."
         ) from error
     header = ",".join([*known.columns, "target"])
-    with _sources.cached(f"{name}.csv") as file:
+    with _sources.open_cached(f"{name}.csv") as file:
         np.savetxt(file, table, fmt="%.17g", delimiter=",", header=header, comments="")
     return _bunch(known, table, "OpenML")
 
@@ -50,7 +50,7 @@ def _read_csv(path: Path) -> Table:
         ) from None
 
 
-def checked(known: Known, table: Table, source: str) -> Table:
+def check_table(known: Known, table: Table, source: str) -> Table:
     """Return inputs and target of a table that is what it should be; raise otherwise.
 
     The columns after the target (a second target, at OpenML) are left out.
@@ -74,14 +74,8 @@ def checked(known: Known, table: Table, source: str) -> Table:
 
 
 def _bunch(known: Known, table: Table, source: str) -> Bunch:
-    return Bunch(
-        data=table[:, :-1],
-        target=table[:, -1],
-        feature_names=list(known.columns),
-        target_name=known.target,
-        DESCR=known.description,
-        source=source,
-    )
+    details = (known.columns, known.target, known.description)
+    return _sources.make_bunch(table[:, :-1], table[:, -1], *details, source)
 
 
 def _where_to_put(name: str, known: Known, folders: list[Path]) -> str:

@@ -110,11 +110,7 @@ class ReferenceEngine:
         return ReferenceState(rows, cores, layout, self.dtype)
 
     def predict(
-        self,
-        X: NDArray[Any],
-        cores: Cores,
-        map_weights: NDArray[np.float64],
-        layout: TensorLayout,
+        self, X: NDArray[Any], cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
     ) -> NDArray[Any]:
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row."""
         state = self.start(Rows(X, np.zeros(len(X))), cores, layout)

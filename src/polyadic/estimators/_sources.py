@@ -112,7 +112,7 @@ def _training_rows(
     else:
         rows, single_target = _array_rows(estimator, X, y, sample_weight, spec.uses_torch)
     if groups is not None:
-        rows = _with_groups(rows, groups, sample_weight)
+        rows = _add_groups(rows, groups, sample_weight)
     return (_as_tensors(rows) if spec.uses_torch else rows), single_target
 
 
@@ -136,7 +136,7 @@ def _array_rows(
     return Rows(rows.X, rows.y, weight).take(weight > 0), single_target
 
 
-def _with_groups(rows: Rows, groups: Any, sample_weight: Any) -> Rows:
+def _add_groups(rows: Rows, groups: Any, sample_weight: Any) -> Rows:
     """Return rows with a number for each group; labels may be anything that can be sorted."""
     labels = np.asarray(to_host(groups))
     used = slice(None) if sample_weight is None else np.asarray(to_host(sample_weight)) > 0

@@ -21,14 +21,8 @@ from polyadic.estimators._sources import input_names, sizes_of
 from polyadic.features import FeatureMap
 from polyadic.members import ignore_overflow, map_shares
 from polyadic.model.mixing import MIXINGS
-from polyadic.search.candidates import named_maps
-from polyadic.search.policy import (
-    Settings,
-    average,
-    count_members,
-    learn_scalings,
-    search_space,
-)
+from polyadic.search.candidates import resolve_maps
+from polyadic.search.policy import Settings, average, count_members, learn_scalings, search_space
 from polyadic.search.search import Search
 from polyadic.search.trials import Choice, Trial
 from polyadic.sources.data import Data
@@ -276,7 +270,7 @@ class FeatureLearningRegressor(CPDRegressor):
                     "list of maps, or warm_start=False."
                 )
             return self._fit(self._fit_automatically, X, y, sample_weight, groups, merge=True)
-        maps = named_maps(self.feature_maps)
+        maps = resolve_maps(self.feature_maps)
         earlier = getattr(self, "members_", []) if self.warm_start else []
         fit_to = partial(self._fit_named, maps=maps, earlier=earlier)
         return self._fit(fit_to, X, y, sample_weight, groups)

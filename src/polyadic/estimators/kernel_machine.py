@@ -23,7 +23,7 @@ from polyadic.estimators._progress import Passed
 from polyadic.estimators._sources import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
 from polyadic.rows.tensors import to_host
-from polyadic.search.candidates import named_maps
+from polyadic.search.candidates import resolve_maps
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 
@@ -272,7 +272,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
 
     def _choose_and_fit(self, data: Data, passed: Passed, groups: Any) -> None:
         """Measure every map on every fold, and fit the best one to all rows."""
-        maps = named_maps(self.feature_maps)
+        maps = resolve_maps(self.feature_maps)
         rows, targets = validate_data(
             self, passed.X, passed.y, dtype=np.float64, multi_output=True, y_numeric=True
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def draw(experiment: str, found: Sequence[Cell], folder: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    paint: Callable[[Any, Sequence[Cell]], None] = _PAINTERS[experiment]
+    paint = _dynamics if experiment == "figure2" else _bars
     names = list(dict.fromkeys(cell.run.dataset for cell in found))
     figure: Any = Figure(figsize=(1.2 + 2.4 * max(2, len(names)), 5.2), layout="constrained")
     axes = figure.subplots(2, len(names), squeeze=False)
@@ -58,16 +58,10 @@ def _dynamics(axes: Any, mine: Sequence[Cell]) -> None:
     axes[1].set_xlabel("number of maps P")
 
 
-def _models(axes: Any, mine: Sequence[Cell]) -> None:
-    _bars(axes, mine, [cell.run.model for cell in mine])
-
-
-def _regularisations(axes: Any, mine: Sequence[Cell]) -> None:
-    _bars(axes, mine, [cell.run.regularisation for cell in mine])
-
-
-def _bars(axes: Any, mine: Sequence[Cell], labels: Sequence[str]) -> None:
+def _bars(axes: Any, mine: Sequence[Cell]) -> None:
     """Draw a bar for each cell, and the paper's figure as a diamond."""
+    is_table1 = mine[0].run.experiment == "table1"
+    labels = [cell.run.regularisation if is_table1 else cell.run.model for cell in mine]
     places = np.arange(len(mine))
     paper = [cell.paper for cell in mine]
     colours = [_COLOURS[cell.run.model] for cell in mine]
@@ -82,11 +76,3 @@ def _bars(axes: Any, mine: Sequence[Cell], labels: Sequence[str]) -> None:
         if known:
             axis.scatter(*zip(*known, strict=True), color="#222", marker="D", s=18, label="paper")
         axis.set_xticks(places, labels, **turn)
-
-
-_PAINTERS = {
-    "table1": _regularisations,
-    "table2": _models,
-    "figure2": _dynamics,
-    "airline": _models,
-}

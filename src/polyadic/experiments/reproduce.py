@@ -92,13 +92,13 @@ def reproduce(
     done = {run for run, _ in lines}
     missing = [run for run in runs if run not in done]
     on_start(len(runs) - len(missing), len(runs))
-    with _recorded(folder / f"{experiment}-environment.json", lines):
-        _do(missing, lines, path, data_folder, on_fit)
+    with _record_session(folder / f"{experiment}-environment.json", lines):
+        _perform_missing(missing, lines, path, data_folder, on_fit)
     # All of them: sets may be run by several calls.
     return write_summary(experiment, lines, folder)
 
 
-def _do(
+def _perform_missing(
     missing: Sequence[Run], lines: list[Line], path: Path, data_folder: str | None, on_fit: OnFit
 ) -> None:
     """Perform runs one after another; each is kept as soon as it is done."""
@@ -123,7 +123,7 @@ def _do(
 
 
 @contextmanager
-def _recorded(path: Path, lines: list[Line]) -> Iterator[None]:
+def _record_session(path: Path, lines: list[Line]) -> Iterator[None]:
     """Write down what the new lines were made with, also when interrupted."""
     before = len(lines)
     try:

@@ -154,14 +154,14 @@ def perform(run: Run, data: Bunch) -> Outcome:
         seconds=seconds,
         fits=1 if run.model == "FL" else run.n_maps * model.n_splits_ + 1,
         warnings=len(caught),
-        weights=_weights(run, model),
+        weights=_weights(model),
         n_basis=run.setting.n_basis,
         rank=run.setting.rank,
         version=__version__,
     )
 
 
-def _weights(run: Run, model: Any) -> str:
+def _weights(model: Any) -> str:
     """Return λ by period as JSON; a cross-validated model has one map, of weight 1."""
     weights = zip(model.feature_maps_, model.feature_weights_, strict=True)
     return json.dumps({f"{feature_map.period:g}": float(w) for feature_map, w in weights})

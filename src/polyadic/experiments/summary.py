@@ -55,7 +55,7 @@ def page(experiment: str, found: Sequence[Cell]) -> Iterable[str]:
         yield "The airline set of the paper was not there: flights from New York in 2013, with the"
         yield "same inputs, stand in for it, so the paper has no figures to compare with."
         yield ""
-    yield from (_table_1(found) if experiment == "table1" else _table_2(found))
+    yield from _table(experiment, found)
     yield ""
     yield f"![{TITLES[experiment]}]({experiment}.svg)"
     yield ""
@@ -64,29 +64,22 @@ def page(experiment: str, found: Sequence[Cell]) -> Iterable[str]:
     yield ""
 
 
-def _table_1(found: Sequence[Cell]) -> Iterable[str]:
-    yield "| data | λ | restarts | MSE | MSE, paper | seconds | seconds, paper |"
-    yield "|---|---|--:|--:|--:|--:|--:|"
+def _table(experiment: str, found: Sequence[Cell]) -> Iterable[str]:
+    """Yield the lines of a table, a row for each cell."""
+    is_table1 = experiment == "table1"
+    kinds = "λ" if is_table1 else "model | maps"
+    yield f"| data | {kinds} | restarts | MSE | MSE, paper | seconds | seconds, paper |"
+    yield "|---|---|" + "--:|" * (5 if is_table1 else 6)
     for cell in found:
-        assert cell.paper is not None
+        run, error, seconds = cell.run, "", ""
+        if cell.paper is not None:
+            mse, deviation, taken = cell.paper
+            error = f"{mse:g}" if deviation is None else f"{mse:g} ± {deviation:g}"
+            seconds = _seconds(taken)
+        kind = run.regularisation if is_table1 else f"{MODELS[run.model]} | {run.n_maps}"
         yield (
-            f"| {cell.run.dataset} | {cell.run.regularisation} | {cell.restarts} "
-            f"| {_error(cell.mse, cell.mse_std)} | {cell.paper[0]:g} "
-            f"| {_seconds(cell.seconds)} | {_seconds(cell.paper[2])} |"
-        )
-
-
-def _table_2(found: Sequence[Cell]) -> Iterable[str]:
-    yield "| data | model | maps | restarts | MSE | MSE, paper | seconds | seconds, paper |"
-    yield "|---|---|--:|--:|--:|--:|--:|--:|"
-    for cell in found:
-        paper = cell.paper
-        error = "" if paper is None else f"{paper[0]:g} ± {paper[1]:g}"
-        seconds = "" if paper is None else _seconds(paper[2])
-        yield (
-            f"| {cell.run.dataset} | {MODELS[cell.run.model]} | {cell.run.n_maps} "
-            f"| {cell.restarts} | {_error(cell.mse, cell.mse_std)} | {error} "
-            f"| {_seconds(cell.seconds)} | {seconds} |"
+            f"| {run.dataset} | {kind} | {cell.restarts} | {_error(cell.mse, cell.mse_std)} "
+            f"| {error} | {_seconds(cell.seconds)} | {seconds} |"
         )
 
 

@@ -31,15 +31,15 @@ class Samples(Protocol):
 
     @property
     def stateless(self) -> bool:
-        """Whether sums depend on the cores alone, and not on how they came about.
+        """Whether no state is carried between steps, so that a sweep can resume at any core.
 
-        State that is brought from one core to the next gathers rounding on its way.
+        State that is brought from core to core gathers rounding, so that the way matters too.
         """
 
     def start(self, cores: Cores) -> None:
-        """Make the state of every chunk anew for these cores."""
+        """Rebuild the state of every chunk for these cores."""
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
@@ -229,35 +229,35 @@ def epochs(
 
 
 def sweep(
-    targets: Sequence[Samples],
-    objective: Objective,
-    state: Sweep,
-    keeper: Keeper | None = None,
+    targets: Sequence[Samples], objective: Objective, state: Sweep, keeper: Keeper | None = None
 ) -> Sweep:
     """Update every core of every target once, from where a sweep is to its end."""
     for target in range(state.target, len(targets)):
         samples, cores = targets[target], list(state.model.cores[target])
-        if state.core:
+        if state.core:  # a sweep that was interrupted here, maybe in another process
             samples.start(cores)
+        # Running products of the Grams before a core, which are new, and after it, which are old.
         after = cpd.later_gram_products(cores)
         before: NDArray[Any] = np.ones_like(after[0])
         for core in cores[: state.core]:
             before = before * cpd.gram(core)
         for index in range(state.core, len(cores)):
             equations = samples.normal_equations(index, state.model.map_weights)
-            others = before * after[index]
-            solution = solve_core(equations, others, cores[index], objective.alpha, objective.kind)
+            gram_of_others = before * after[index]
+            solution = solve_core(
+                equations, gram_of_others, cores[index], objective.alpha, objective.kind
+            )
             samples.commit(index, solution.value)
             cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
                 state = replace(state, jittered=(*state.jittered, (target, index)))
             if keeper is not None and samples.stateless:
-                keeper.on_step(_reached(state, target, index + 1, cores))
-        state = replace(_reached(state, target, 0, cores), target=target + 1)
+                keeper.on_step(_sweep_at(state, target, index + 1, cores))
+        state = replace(_sweep_at(state, target, 0, cores), target=target + 1)
     return state
 
 
-def _reached(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
+def _sweep_at(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
     """Return the sweep with these cores of a target, the next of which is `core`."""
     every = list(state.model.cores)
     every[target] = list(cores)
@@ -284,20 +284,20 @@ def fit(
     """
     keeper = keeper or Keeper()
     result = keeper.so_far
-    if result is not None and _ends(result, stopping, len(early), bool(validation)):
+    if result is not None and _should_stop(result, stopping, len(early), bool(validation)):
         return result
-    for epoch in _steps(targets, objective, model, early, mix_first, keeper):
+    for epoch in _run_epochs(targets, objective, model, early, mix_first, keeper):
         if validation:
             epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))
-        result = _with(result, epoch, stopping, len(early))
+        result = _add_epoch(result, epoch, stopping, len(early))
         stop = keeper.on_epoch(result)
-        if stop or _ends(result, stopping, len(early), bool(validation)):
+        if stop or _should_stop(result, stopping, len(early), bool(validation)):
             break
     assert result is not None
     return result
 
 
-def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) -> Fit:
+def _add_epoch(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) -> Fit:
     """Return the fit with one more epoch."""
     if result is None:
         return Fit(epoch, epoch, (epoch.record(),))
@@ -310,7 +310,7 @@ def _with(result: Fit | None, epoch: Epoch, stopping: Stopping, n_early: int) ->
     return Fit(best, epoch, history, stalled)
 
 
-def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
+def _should_stop(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool:
     """Whether a stopping rule holds; a fit never stops before one epoch on all rows."""
     if result.last.number <= n_early:
         return False
@@ -318,7 +318,7 @@ def _ends(result: Fit, stopping: Stopping, n_early: int, held_out: bool) -> bool
     return stalls or result.last.number >= stopping.max_iter
 
 
-def _steps(
+def _run_epochs(
     targets: Sequence[Samples],
     objective: Objective,
     model: Model,
@@ -328,28 +328,22 @@ def _steps(
 ) -> Iterator[Epoch]:
     """Yield epochs from the first, or from the one that the keeper goes on with."""
     number, under_way = 0, keeper.under_way
+    resumes = keeper.so_far is not None or under_way is not None
     if keeper.so_far is not None:
-        model, number, mix_first = keeper.so_far.last.model, keeper.so_far.last.number, False
-    if under_way is not None:
-        mix_first = False  # λ is that of the sweep
-    if mix_first is None and len(model.map_weights) > 1 and not early:
+        model, number = keeper.so_far.last.model, keeper.so_far.last.number
+    if mix_first is None and not resumes and not early and len(model.map_weights) > 1:
         yield from _from_the_better_start(targets, objective, model)
         return
-    mix = mix_first is not False and len(model.map_weights) > 1
+    # A fit that resumes has had its λ step already.
+    mix = mix_first is not False and not resumes and len(model.map_weights) > 1
     for part in early[number:]:
+        # The sum of errors has fewer terms, so the penalty is as much smaller.
         on_part = replace(objective, alpha=objective.alpha * part.fraction)
         (epoch,) = islice(epochs(part.targets, on_part, model, mix_first=mix, number=number), 1, 2)
         yield epoch
         model, number, mix = epoch.model, epoch.number, False
-    rest = epochs(
-        targets,
-        objective,
-        model,
-        mix_first=mix,
-        number=number,
-        under_way=under_way,
-        keeper=keeper,
-    )
+    start: dict[str, Any] = {"mix_first": mix, "number": number, "under_way": under_way}
+    rest = epochs(targets, objective, model, **start, keeper=keeper)
     yield from islice(rest, 1, None)
 
 
@@ -393,12 +387,11 @@ def _mix(equations: NormalEquations, objective: Objective, model: Model) -> Mode
     """Return the model with its optimal λ; a single map keeps the weight it has."""
     if len(model.map_weights) == 1:
         return model
-    weights = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
-    return replace(model, map_weights=weights)
+    optimum = solve_mixing(equations, objective.mixing, objective.nonnegative, objective.beta)
+    return replace(model, map_weights=optimum)
 
 
 def _penalties(objective: Objective, model: Model) -> float:
     norm = sum(cpd.squared_norm(cores) for cores in model.cores)
-    return 0.5 * objective.alpha * norm + penalty(
-        model.map_weights, objective.mixing, objective.beta
-    )
+    of_maps = penalty(model.map_weights, objective.mixing, objective.beta)
+    return 0.5 * objective.alpha * norm + of_maps

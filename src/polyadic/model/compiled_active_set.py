@@ -46,32 +46,50 @@ def nonnegative_minimum(Q: Any, c: Any) -> Any:
 
 @inline
 def _descend(Q: Any, c: Any, weights: Any, free: Any) -> None:
-    """Go to the minimum over the free weights; those that reach zero are bound, in `free`."""
-    flat = True
+    """Go to the minimum over the free weights; those that reach zero are bound, in `free`.
+
+    The value may fall along the null space of Q, where only a bound ends the way.  So rays in
+    the null space come first, until none falls; then a Newton step in the range of Q leads to
+    the minimum.  Whenever a weight is bound, the system is a smaller one and all begins anew.
+    """
+    follow_rays = True
     while free.any():
         index = np.flatnonzero(free)
         newton, ray, rounding = _directions(Q, c, weights, index)
         length, curvature = _length_and_curvature(Q, ray, index)
-        # The value may fall along the null space of Q, where only a bound ends the way.
-        flat = flat and length > rounding
-        direction = ray if flat else newton
-        step = 1.0
-        if flat:
-            step = length / curvature if curvature > 0 else np.inf
-        for i, p in enumerate(index):
-            if direction[i] < 0:
-                step = min(step, weights[p] / -direction[i])
+        follow_rays = follow_rays and length > rounding
+        if not follow_rays:
+            if not _move(weights, free, index, newton, 1.0):
+                return
+            follow_rays = True
+            continue
+        longest = length / curvature if curvature > 0 else np.inf
+        step = _step_to_bound(weights, index, ray, longest)
         if not np.isfinite(step):
             return  # rounding: the value of a sound problem does not fall for ever
-        bound = False
-        for i, p in enumerate(index):
-            if direction[i] < 0 and weights[p] / -direction[i] <= step:
-                free[p], weights[p], bound = False, 0.0, True
-            else:
-                weights[p] = max(weights[p] + step * direction[i], 0.0)
-        if not bound and not flat:
-            return
-        flat = bound
+        follow_rays = _move(weights, free, index, ray, step)
+
+
+@inline
+def _step_to_bound(weights: Any, index: Any, direction: Any, longest: float) -> float:
+    """Return how far a direction can be followed until a weight is zero, at most `longest`."""
+    step = longest
+    for i, p in enumerate(index):
+        if direction[i] < 0:
+            step = min(step, weights[p] / -direction[i])
+    return step
+
+
+@inline
+def _move(weights: Any, free: Any, index: Any, direction: Any, longest: float) -> bool:
+    """Follow a direction; bind the weights that reach zero, and return whether any did."""
+    step, bound = _step_to_bound(weights, index, direction, longest), False
+    for i, p in enumerate(index):
+        if direction[i] < 0 and weights[p] / -direction[i] <= step:
+            free[p], weights[p], bound = False, 0.0, True
+        else:
+            weights[p] = max(weights[p] + step * direction[i], 0.0)
+    return bound
 
 
 @inline

@@ -22,7 +22,7 @@ from polyadic.model.jit import inline, jit
 
 @jit
 def solve_complex(
-    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float, work: Any
+    gram: Any, moment: Any, gram_of_others: Any, current: Any, alpha: float, scale: float, work: Any
 ) -> Any:
     """Solve for a complex core, the complex response fitted; return it and whether it is sound."""
     half, matrix = current.size, work[0]
@@ -32,17 +32,17 @@ def solve_complex(
         for j in range(half):
             even = gram[i, j] + gram[half + i, half + j]
             matrix[i, j] = complex(even, gram[i, half + j] - gram[half + i, j])
-    _add_penalty(matrix, others, alpha)
+    _add_penalty(matrix, gram_of_others, alpha)
     answer, sound = _solve(work, right, current.copy().reshape(half), scale)
     return answer.reshape(current.shape), sound
 
 
 @jit
 def solve_real_part(
-    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float, work: Any
+    gram: Any, moment: Any, gram_of_others: Any, current: Any, alpha: float, scale: float, work: Any
 ) -> Any:
     """Solve for a complex core, the real part of the response fitted, in real numbers."""
-    half, rank = current.size, len(others)
+    half, rank = current.size, len(gram_of_others)
     matrix, right, old = work[0], moment.copy(), np.empty(2 * half)
     matrix[:] = gram
     flat = current.copy().reshape(half)
@@ -54,7 +54,7 @@ def solve_real_part(
             matrix[half + i, j] = -matrix[half + i, j]
         first = i // rank * rank
         for j in range(rank):
-            h = alpha * others[i - first, j]
+            h = alpha * gram_of_others[i - first, j]
             matrix[i, first + j] += h.real
             matrix[half + i, half + first + j] += h.real
             matrix[half + i, first + j] += h.imag
@@ -67,24 +67,24 @@ def solve_real_part(
 
 @jit
 def solve_real(
-    gram: Any, moment: Any, others: Any, current: Any, alpha: float, scale: float, work: Any
+    gram: Any, moment: Any, gram_of_others: Any, current: Any, alpha: float, scale: float, work: Any
 ) -> Any:
     """Solve for a real core."""
     size, matrix = current.size, work[0]
     matrix[:] = gram
-    _add_penalty(matrix, others, alpha)
+    _add_penalty(matrix, gram_of_others, alpha)
     answer, sound = _solve(work, moment, current.copy().reshape(size), scale)
     return answer.reshape(current.shape), sound
 
 
 @inline
-def _add_penalty(matrix: Any, others: Any, alpha: float) -> None:
+def _add_penalty(matrix: Any, gram_of_others: Any, alpha: float) -> None:
     """Add α(I ⊗ H)."""
-    rank = len(others)
+    rank = len(gram_of_others)
     for i in range(len(matrix)):
         first = i // rank * rank
         for j in range(rank):
-            matrix[i, first + j] += alpha * others[i - first, j]
+            matrix[i, first + j] += alpha * gram_of_others[i - first, j]
 
 
 @inline

@@ -33,13 +33,13 @@ def gram(core: NDArray[Any]) -> NDArray[Any]:
 
 def grams(cores: Cores) -> Sequence[NDArray[Any]]:
     """Return W^H W of every core, in one call where all are of one size."""
-    stacked = _stacked(cores)
+    stacked = _stack(cores)
     if stacked is None:
         return [gram(core) for core in cores]
     return list(stacked.conj().transpose(0, 2, 1) @ stacked)
 
 
-def _stacked(cores: Cores) -> NDArray[Any] | None:
+def _stack(cores: Cores) -> NDArray[Any] | None:
     """Return all cores as one array; None where their sizes differ."""
     return np.array(cores) if len({len(core) for core in cores}) == 1 else None
 
@@ -72,7 +72,7 @@ def rebalance(cores: Cores) -> Cores:
 
     A term that is zero in one core is zero altogether, so all its columns become zero.
     """
-    stacked = _stacked(cores)
+    stacked = _stack(cores)
     if stacked is None:
         norms = np.array([np.linalg.norm(core, axis=0) for core in cores])
     else:
@@ -104,7 +104,7 @@ def grown(cores: Cores, rank: int, owners: Sequence[int], rng: np.random.RandomS
     ]
 
 
-def contracted(cores: Cores, means: dict[int, NDArray[Any]]) -> Cores:
+def contract(cores: Cores, means: dict[int, NDArray[Any]]) -> Cores:
     """Take cores out of the tensor by meeting each with one vector, its mean features."""
     kept = [core for index, core in enumerate(cores) if index not in means]
     scale = np.ones(cores[0].shape[1], dtype=cores[0].dtype)

@@ -93,7 +93,7 @@ class CoreSolution:
 
 def solve_core(
     equations: NormalEquations,
-    others: NDArray[Any],
+    gram_of_others: NDArray[Any],
     current: NDArray[Any],
     alpha: float,
     objective: str,
@@ -104,7 +104,7 @@ def solve_core(
     ----------
     equations : NormalEquations
         The sums of B = [Re A, Im A], or of B = A where everything is real.
-    others : ndarray
+    gram_of_others : ndarray
         H, the product of the other cores' Grams.
     current : ndarray
         The core as it is; the answer is never worse than it.
@@ -120,7 +120,7 @@ def solve_core(
         solve = (
             compiled_solve.solve_real_part if objective == "real" else compiled_solve.solve_complex
         )
-    sums = (equations.gram, equations.moment, others, current)
+    sums = (equations.gram, equations.moment, gram_of_others, current)
     arrays = (np.ascontiguousarray(array) for array in sums)
     is_complex = solve is compiled_solve.solve_complex
     size = current.size if is_complex else len(equations.moment)
@@ -128,19 +128,19 @@ def solve_core(
     value, sound = solve(*arrays, alpha, equations.target_norm2, work)
     if sound:
         return CoreSolution(value, 0.0)
-    return solve_core_guarded(equations, others, current, alpha, objective)
+    return solve_core_guarded(equations, gram_of_others, current, alpha, objective)
 
 
 def solve_core_guarded(
     equations: NormalEquations,
-    others: NDArray[Any],
+    gram_of_others: NDArray[Any],
     current: NDArray[Any],
     alpha: float,
     objective: str,
 ) -> CoreSolution:
     """Do what `solve_core` does for any system, singular ones too, in plain NumPy."""
     half, gram, moment = current.size, equations.gram, equations.moment
-    old, penalty = current.ravel(), alpha * others
+    old, penalty = current.ravel(), alpha * gram_of_others
     if not np.iscomplexobj(current):
         matrix = gram.copy()
         _add_penalty(matrix, penalty)

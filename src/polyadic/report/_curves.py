@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 
 from polyadic.inspection import write_number, write_tick
-from polyadic.report._drawing import ACCENT, INK, MUTED, draw, fit_text
+from polyadic.report._drawing import ACCENT, INK, MUTED, Figure, draw, fit_text
 from polyadic.report._inputs import Curve, Inputs, Pair
 
-Entry = tuple[str, str, str, str]
-"""Name, picture, words and caption of a figure."""
 
-
-def draw_curves(target: str, inputs: Inputs) -> list[Entry]:
+def draw_curves(target: str, inputs: Inputs) -> list[Figure]:
     """Return one picture for each curve."""
     widest = max(float(np.ptp(curve.values)) for curve in inputs.curves)
     return [
@@ -25,7 +22,7 @@ def draw_curves(target: str, inputs: Inputs) -> list[Entry]:
 
 def _draw_curve(
     target: str, curve: Curve, name: str, widest: float, predicted: tuple[float, float]
-) -> Entry:
+) -> Figure:
     values = np.array(curve.values)
     least, most = int(values.argmin()), int(values.argmax())
     low, high = write_number(values[least]), write_number(values[most])
@@ -47,7 +44,7 @@ def _draw_curve(
             " Some lie beyond the prediction for any row: in the data this input goes together "
             "with others, and here it is set without them."
         )
-    return name, svg, text, caption
+    return Figure(name, svg, text, caption)
 
 
 def _explain(curve: Curve) -> str:
@@ -99,14 +96,14 @@ def _find_limits(values: list[float], widest: float) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def draw_pair(target: str, pair: Pair) -> Entry:
+def draw_pair(target: str, pair: Pair) -> Figure:
     """Return the picture of two columns: a map, or a line for each level of a category."""
     first, second = pair.curves
     both = f"{first.name} and {second.name}"
     low, high = write_number(pair.values.min()), write_number(pair.values.max())
     kind = "Line chart" if second.labels else "Contour map"
     under = "" if second.labels else " Points are rows."
-    return (
+    return Figure(
         "dependence-pair",
         draw("dependence-pair", lambda ax: _paint_pair(ax, pair)),
         f"{kind} of the mean predicted {target} over {both}, from {low} to {high}.",

@@ -10,6 +10,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from polyadic.inspection import write_tick
@@ -38,11 +39,21 @@ _STYLE: Any = {
 }
 
 
+@dataclass(frozen=True)
+class Figure:
+    """A picture, what it shows in words, and the line under it."""
+
+    name: str
+    svg: str
+    text: str
+    caption: str
+
+
 def draw(name: str, paint: Callable[[Any], Any], height: float = 3.1) -> str:
     """Return the SVG of what `paint` draws on an axis."""
     import matplotlib
     from cycler import cycler
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Canvas
 
     stream = io.StringIO()
     cycle = cycler(linestyle=["-", "--"]) * cycler(color=[ACCENT, SECOND, MUTED])
@@ -50,7 +61,7 @@ def draw(name: str, paint: Callable[[Any], Any], height: float = 3.1) -> str:
     with matplotlib.rc_context(style), warnings.catch_warnings():
         # Text stays text in the SVG: the reader's fonts draw it, not Matplotlib's.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
-        canvas: Any = Figure(figsize=(_WIDTH, height), layout="constrained")
+        canvas: Any = Canvas(figsize=(_WIDTH, height), layout="constrained")
         axes = canvas.subplots()
         paint(axes)
         _write_ticks(axes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from polyadic.inspection import (
     write_number,
 )
 from polyadic.report._curves import draw_curves, draw_pair
-from polyadic.report._drawing import ACCENT, MUTED, draw, fit_text
+from polyadic.report._drawing import ACCENT, MUTED, Figure, draw, fit_text
 from polyadic.report._errors import Errors
 from polyadic.report._findings import Findings
 from polyadic.report._inputs import Importance
@@ -23,16 +22,6 @@ from polyadic.report._subject import Subject
 
 _MAX_POINTS = 1000
 _MAX_BARS = 15
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A picture, what it shows in words, and the line under it."""
-
-    name: str
-    svg: str
-    text: str
-    caption: str
 
 
 def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]]:
@@ -44,7 +33,7 @@ def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]
     return {
         "errors": [] if errors is None else _draw_errors(subject, errors),
         "importance": [] if inputs is None else [_draw_importance(inputs.importances)],
-        "dependence": [Figure(*entry) for entry in curves],
+        "dependence": curves,
         "weights": [_draw_weights(subject.model)],
         "convergence": [_draw_convergence(subject.model)],
     }

@@ -43,7 +43,7 @@ class Findings:
 
 
 def find(subject: Subject) -> Findings:
-    """Look at a model from all sides."""
+    """Compute all numbers of the report."""
     model = subject.model
     with warnings.catch_warnings():
         # The rows are the model's inputs in their order; whoever made them checked the names.
@@ -78,7 +78,7 @@ def as_json(subject: Subject, findings: Findings) -> dict[str, Any]:
 
 
 def _describe_members(model: Any) -> list[MemberFacts]:
-    """Describe all members; those after the ones that have an α are trends."""
+    """Describe all members; the last ones, which have no α, are linear trends."""
     found = []
     for index, member in enumerate(model.members_):
         layout = member.layout

@@ -39,16 +39,15 @@ def interpolate(column: Any, knots: NDArray[np.float64], values: NDArray[np.floa
 
     Beyond the first and the last knot it is the height there.
     """
-    if is_numpy_array(column):
-        return np.interp(column, knots, values)
     xp = array_namespace(column)
     corners, heights = place_like(knots, column), place_like(values, column)
     inside = xp.clip(column, float(knots[0]), float(knots[-1]))
     left = xp.searchsorted(corners, inside, side="right") - 1
     left = xp.clip(left, 0, len(knots) - 2)
     beyond = inside - corners[left]
-    slopes = (heights[1:] - heights[:-1]) / (corners[1:] - corners[:-1])
     # A gap between knots may be so small that its slope is infinite: at the knot itself the
     # slope is not asked for.
-    lines = xp.where(beyond == 0, heights[left], heights[left] + slopes[left] * beyond)
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = (heights[1:] - heights[:-1]) / (corners[1:] - corners[:-1])
+        lines = xp.where(beyond == 0, heights[left], heights[left] + slopes[left] * beyond)
     return xp.where(inside == corners[-1], heights[-1], lines)

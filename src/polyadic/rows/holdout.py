@@ -29,11 +29,7 @@ def _as_signed(bits: int) -> int:
 # The constants of splitmix64: what is added for each column, and then three rounds of a shift
 # and a factor.
 _INCREMENT = _as_signed(0x9E3779B97F4A7C15)
-_ROUNDS = (
-    (30, _as_signed(0xBF58476D1CE4E5B9)),
-    (27, _as_signed(0x94D049BB133111EB)),
-    (31, 1),
-)
+_ROUNDS = ((30, _as_signed(0xBF58476D1CE4E5B9)), (27, _as_signed(0x94D049BB133111EB)), (31, 1))
 _SIGN = _as_signed(2**63)
 
 

@@ -51,7 +51,7 @@ class InputScaling:
         knots, values, slopes = [], [], []
         columns = np.asarray(X, dtype=np.float64).T
         for column, slope in zip(columns, straight.slopes, strict=True):
-            corners, heights = _blended(column, weight, blend, max_knots)
+            corners, heights = _blend_corners(column, weight, blend, max_knots)
             knots.append(corners)
             values.append(heights)
             slopes.append((1 - blend) * slope if len(corners) > 1 else 1.0)
@@ -63,7 +63,7 @@ class InputScaling:
         low, high = low.astype(np.float64), high.astype(np.float64)
         with np.errstate(over="ignore"):
             span = high - low
-        for column in np.flatnonzero(~np.isfinite(span)).tolist():
+        for column in np.flatnonzero(~np.isfinite(span)).tolist():  # the first one is enough
             raise ValueError(
                 f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
                 "beyond double precision. Divide the column by a constant."
@@ -117,22 +117,24 @@ class InputScaling:
         return interpolate(column, knots, self.values[d]) + slope * below + slope * above
 
 
-def _blended(
+def _blend_corners(
     column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the blended map: at the values, or evenly in height where many."""
     if weight is None:  # np.unique is faster without return_inverse, which only weights need
-        distinct, share = np.unique(column, return_counts=True)
+        distinct, count = np.unique(column, return_counts=True)
     else:
         distinct, inverse = np.unique(column, return_inverse=True)
-        share = np.bincount(inverse, weights=weight)
+        count = np.bincount(inverse, weights=weight)
     if len(distinct) == 1:
         return distinct, np.zeros(1)
-    rank = np.cumsum(share) - share / 2  # the middle of each value's share of the rows
+    # The rank of a value is the middle of the rows that have it, so that ties are fair.
+    rank = np.cumsum(count) - count / 2
     rank = (rank - rank[0]) / (rank[-1] - rank[0])
     straight = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
     heights = blend * rank + (1 - blend) * straight
     if len(distinct) > max_knots:
+        # Corners at even heights: where values crowd, the map is steep and has more of them.
         corners = np.unique(np.interp(np.linspace(0, 1, max_knots), heights, distinct))
         distinct, heights = corners, np.interp(corners, distinct, heights)
     return distinct, heights
@@ -181,6 +183,7 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
         mine, theirs = self.weight / weight, other.weight / weight
+        # The variance of all rows is that within both parts, and that between their means.
         apart = np.sqrt(mine * theirs) * np.abs(self.mean - other.mean)
         within = np.hypot(np.sqrt(mine) * self.deviation, np.sqrt(theirs) * other.deviation)
         return Moments(

@@ -81,7 +81,7 @@ class DeviceSamples:
         return self.place != "state"
 
     def start(self, cores: Cores) -> None:
-        """Make the state of every chunk anew for these cores."""
+        """Rebuild the state of every chunk for these cores."""
         self._cores = list(cores)
         rank = cores[0].shape[1]
         if rank != self._rank:
@@ -118,9 +118,9 @@ class DeviceSamples:
         if self.place == "state":
             yield from self._states
             return
-        chunks = _streamed(self._engine, self._chunks) if self.place == "host" else self._chunks
+        chunks = _stream(self._engine, self._chunks) if self.place == "host" else self._chunks
         for rows in chunks:
-            ready = self._resident(rows) if self._as_given else rows
+            ready = self._bring(rows) if self._as_given else rows
             yield self._engine.start(ready, self._cores, self._layout)
 
     def _prepare(self, rank: int) -> None:
@@ -133,7 +133,7 @@ class DeviceSamples:
         self._engine = self._engine.keeping(keep, keep_block=keep and len(parts) == 1)
         # Rows that are on the device are scaled chunk by chunk, and need no copy of all.
         self._as_given = self.place == "rows" and is_there
-        bring = self._pinned if self.place == "host" else self._resident
+        bring = self._pin if self.place == "host" else self._bring
         for part in parts:
             chunk = self._rows.take(part)
             self._chunks.append(chunk if self._as_given else bring(chunk))
@@ -162,15 +162,15 @@ class DeviceSamples:
             free=available(engine.device) if self._memory.limit is None else None,
         )
 
-    def _seen(self, rows: Rows) -> Rows:
+    def _apply_view(self, rows: Rows) -> Rows:
         return rows if self._see is None else self._see(rows)
 
-    def _resident(self, rows: Rows) -> Rows:
+    def _bring(self, rows: Rows) -> Rows:
         """Bring a chunk to the device in the engine's precision; what is there is not copied."""
         engine = self._engine
-        return self._seen(engine.upload(rows)).map(lambda array: array.to(engine.dtype))
+        return self._apply_view(engine.upload(rows)).map(lambda array: array.to(engine.dtype))
 
-    def _pinned(self, rows: Rows) -> Rows:
+    def _pin(self, rows: Rows) -> Rows:
         """Copy a chunk to host memory that the device can read by itself."""
         engine = self._engine
 
@@ -178,7 +178,7 @@ class DeviceSamples:
             tensor = as_tensor(array).to("cpu", engine.dtype).contiguous()
             return tensor.pin_memory() if engine.device.type == "cuda" else tensor
 
-        return self._seen(rows).map(pin)
+        return self._apply_view(rows).map(pin)
 
 
 def available(device: torch.device) -> float:
@@ -190,7 +190,7 @@ def available(device: torch.device) -> float:
     return _USABLE * float(free + cached)
 
 
-def _streamed(engine: TorchEngine, chunks: list[Rows]) -> Iterator[Rows]:
+def _stream(engine: TorchEngine, chunks: list[Rows]) -> Iterator[Rows]:
     """Yield chunks on the device; the next one is copied while this one is computed."""
     if engine.device.type != "cuda":
         yield from chunks

@@ -131,7 +131,7 @@ class StreamSamples:
         return self._whole is None or self._whole.stateless
 
     def start(self, cores: Cores) -> None:
-        """Take these cores; find a place for the rows when they come first."""
+        """Set the cores; on the first call, decide where the rows are kept."""
         self._cores = list(cores)
         if not self._ready:
             with self._memory.lock:  # one at a time measures what is left, and takes it
@@ -194,7 +194,8 @@ class StreamSamples:
         taken = memory_usage.resident()
         needed = self._bytes_by_place(rank, n_rows)
         if self._memory.is_used:
-            # Later samples come in the middle of a fit, whose batches are part of the process.
+            # Later samples come in the middle of a fit: the memory of its batches is already
+            # counted in what the process takes, so reading from disk needs no more.
             needed["disk"] = -np.inf
         return self._memory.place(
             needed,
@@ -211,7 +212,9 @@ class StreamSamples:
         row = reading.batch_bytes / reading.batch_rows
         scratch = self._scratch_bytes(rank)
         needed = {"rows": row * n_rows + scratch, "disk": scratch}
-        if engine.takes_tensors:  # kept, concatenate_rows, and once more on the way to the device
+        if engine.takes_tensors:
+            # Three copies of the rows: as they were read, put together, and on their way to the
+            # device, whose own memory is planned by its samples.
             return {"state": 3 * row * n_rows + scratch, **needed}
         if not engine.keep:
             return needed
@@ -226,8 +229,10 @@ class StreamSamples:
         columns = (2 if layout.is_complex else 1) * max(layout.core_sizes) * rank
         size = compute.chunk_size or auto_chunk_size(reading.batch_rows, layout, rank)
         size = min(size, reading.batch_rows)
+        # Beside the products of a chunk, three matrices of doubles as wide as its block.
         chunk = self._piecewise.engine.scratch_bytes(size, layout, rank) + 24 * size * columns
         n_jobs = compute.workers.n_jobs
+        # Each thread has a batch and a chunk; batches wait to be read, and sums to be added.
         return (
             n_jobs * (_COPIES * reading.batch_bytes + chunk)
             + (AHEAD + 3) * reading.batch_bytes
@@ -249,7 +254,8 @@ class StreamSamples:
     def _keep(self) -> None:
         """Read the rows into memory, unless they are more than expected.
 
-        Of a part of the rows the number is not known exactly.
+        How many rows a part of the hashes has is only known roughly; where there are far more
+        than were planned for, they stay on disk.
         """
         most = 1.05 * self.n_rows + self._reading.batch_rows
         kept: list[Rows] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class MemorySamples:
         return not self._engine.keep
 
     def start(self, cores: Cores) -> None:
-        """Make the state of every chunk anew for these cores."""
+        """Rebuild the state of every chunk for these cores."""
         if cores[0].shape[1] != self._rank:
             self._prepare(cores[0].shape[1])
         if self._states:
@@ -111,25 +111,6 @@ class MemorySamples:
         total = self._workers.sum(sums_of, self._states)
         assert total is not None  # there is a chunk at least
         return total.on_host()
-
-
-def predict(
-    engine: Engine,
-    X: NDArray[Any],
-    cores: Cores,
-    map_weights: NDArray[np.float64],
-    layout: TensorLayout,
-    parts: Iterable[slice],
-    workers: Workers,
-) -> NDArray[np.float64]:
-    """Return the response of every row of `X`, part by part."""
-    response = np.empty(len(X))
-
-    def fill(part: slice) -> None:
-        response[part] = engine.predict(X[part], cores, map_weights, layout)
-
-    workers.map(fill, parts)
-    return response
 
 
 def slices(n_rows: int, chunk_size: int) -> list[slice]:

@@ -16,10 +16,10 @@ def resident() -> float:
 
 def available() -> float:
     """Return the bytes that the machine, or the container, still has."""
-    return min(float(psutil.virtual_memory().available), _of_container())
+    return min(float(psutil.virtual_memory().available), _left_in_container())
 
 
-def _of_container() -> float:
+def _left_in_container() -> float:
     try:
         most = float((_CGROUP / "memory.max").read_text())
         return most - float((_CGROUP / "memory.current").read_text())

@@ -41,6 +41,7 @@ def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
     least, most = int(_LEAST_SECONDS / seconds), _MOST_BYTES // (16 * elements)
     rows = max(256, least, min(most, n_rows // _CHUNKS))
     n_chunks = max(1, round(n_rows / rows))
+    # Threads mostly come in powers of two; of many chunks the last round hardly matters.
     if n_chunks < _CHUNKS:
         n_chunks = 2 ** round(math.log2(n_chunks))
     return max(1, -(-n_rows // (n_chunks * _BLOCK))) * _BLOCK
@@ -157,6 +158,8 @@ class MemoryPlan:
 
     def place_alike(self, samples: Waiting, place_of: Callable[[int], str]) -> None:
         """Decide where the rows of all waiting samples with this layout are kept."""
+        # One fit makes all its samples with the same layout object before it starts any, so
+        # those that share it will be in memory at the same time.
         alike = [each for each in self._waiting if each.layout is samples.layout]
         place = place_of(sum(each.n_rows for each in alike))
         for each in alike:

@@ -80,7 +80,7 @@ class Workers:
 
     @contextmanager
     def open(self) -> Iterator[Workers]:
-        """Hold the threads for the length of a fit."""
+        """Open the threads for the duration of a fit."""
         with _single_threaded_blas:
             if self.n_jobs == 1:
                 yield self
@@ -103,7 +103,7 @@ class Workers:
         return answers
 
     def sum(self, function: Callable[[S], A | None], items: Iterable[S]) -> A | None:
-        """Add what `function` makes of the items, in their order, whoever makes it.
+        """Add up `function` of all items, in their order, whichever thread computes it.
 
         Few items and answers are alive at a time: an item is taken when a thread is free, and
         no thread runs far ahead of the sum.  An answer of None is left out.
@@ -186,7 +186,7 @@ class _OrderedSum(Generic[A]):
         return self._total.value
 
     def drain(self, _: int) -> None:
-        """Work until there is no item left."""
+        """Compute and add items until there is none left."""
         try:
             while (taken := self._take()) is not None:
                 index, item = taken

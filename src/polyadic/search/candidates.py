@@ -20,7 +20,7 @@ def default_maps() -> list[DampedFourierFeatures]:
     return [DampedFourierFeatures(period, decay) for period, decay in _PAIRS]
 
 
-def named_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
+def resolve_maps(feature_maps: str | Sequence[FeatureMap]) -> list[FeatureMap]:
     """Return the maps a user named, or the default ones for "auto"."""
     if isinstance(feature_maps, str):
         return list(default_maps())

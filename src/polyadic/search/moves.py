@@ -26,18 +26,18 @@ def unchanged(trial: Trial) -> Trial:
 
 def with_alpha(trial: Trial, alpha: float) -> Trial:
     """Change the penalty."""
-    return _moved(trial, replace(trial.candidate, alpha=alpha), list)
+    return _change(trial, replace(trial.candidate, alpha=alpha), list)
 
 
 def grown(trial: Trial, rank: int, rng: np.random.RandomState) -> Trial:
     """Raise the rank: small terms are added to the tensor."""
     owners = trial.candidate.layout.core_inputs
     larger = replace(trial.candidate, rank=rank)
-    return _moved(trial, larger, lambda cores: cpd.grown(cores, rank, owners, rng))
+    return _change(trial, larger, lambda cores: cpd.grown(cores, rank, owners, rng))
 
 
 def sharpened(trial: Trial) -> Trial:
-    """Double the basis and let it decay half as fast: the same function, with finer ones near.
+    """Double the basis and let it decay half as fast; the function stays the same.
 
     A core of bit q meets [1, decay^(2^q) …], so its second row takes the change of decay, and
     the core of a new bit is [1, 0].
@@ -61,7 +61,7 @@ def sharpened(trial: Trial) -> Trial:
         }
         return [kept.get(place, new) for place in finer.layout.core_places]
 
-    return _moved(trial, finer, same_function)
+    return _change(trial, finer, same_function)
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,7 @@ class MeanFactors:
 
 
 def mean_factors(
-    rows: Rows,
-    first_row: int,
-    scaling: InputScaling,
-    layout: TensorLayout,
-    feature_map: FeatureMap,
+    rows: Rows, first_row: int, scaling: InputScaling, layout: TensorLayout, feature_map: FeatureMap
 ) -> MeanFactors:
     """Sum up what each core meets over a piece of rows, on the host: maps are NumPy functions."""
     factors = layout.factors(on_host(scaling.apply(rows.X)), feature_map)
@@ -99,10 +95,10 @@ def without(trial: Trial, inputs: list[int], means: MeanFactors) -> Trial:
     }
     n_basis = tuple(1 if d in inputs else size for d, size in enumerate(candidate.n_basis))
     smaller = replace(candidate, n_basis=n_basis)
-    return _moved(trial, smaller, lambda cores: cpd.contracted(cores, met))
+    return _change(trial, smaller, lambda cores: cpd.contract(cores, met))
 
 
-def _moved(trial: Trial, candidate: Candidate, change: Callable[[Cores], Cores]) -> Trial:
+def _change(trial: Trial, candidate: Candidate, change: Callable[[Cores], Cores]) -> Trial:
     """Return a trial of another candidate, not yet trained, that goes on from changed cores."""
     model = als.Model(tuple(change(cores) for cores in trial.model.cores), trial.model.map_weights)
     return Trial(candidate, model, losses=trial.losses)

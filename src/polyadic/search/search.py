@@ -14,7 +14,8 @@ nothing else: rows are named by `Data`, `Part` and `View`, and stay where they a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -101,10 +102,11 @@ class Search:
     def _divide_rows(self, train: Part, held: Part | None) -> None:
         """Name the rows to train on, few, some or all of them, and those to judge by.
 
-        What is looked at again and again, and is not much, is brought near at hand.
+        Small parts, which are read many times, are brought into memory.
         """
         data, limits = self._data, self._compute.limits
         held = held or train  # a single distinct row is all there is
+        # Subsets of a part are nested, so few rows are among some rows, and those among all.
         n_held = data.n_rows * held.fraction
         self._held = data.gather(held.subset(min(1.0, limits.held_rows / n_held)))
         n_train = data.n_distinct * train.fraction
@@ -117,20 +119,24 @@ class Search:
 
     def run(self, on_stage: Callable[[str, Trial], None]) -> Choice:
         """Search, and fit the winner to all rows."""
-        self._on_stage = on_stage
-        trial = self._stage("halve", self._halve, self._stage("screen", self._screen))
-        trial = self._stage("climb", self._climb, trial)
-        trial = self._stage("polish", self._polish, trial)
-        choice: Choice = self._stage("finish", self._finish, trial)
-        return choice
+        with self._time_stage("screen"):
+            trials = self._screen()
+        with self._time_stage("halve"):
+            trial = self._halve(trials)
+        on_stage("halve", trial)
+        for name, improve in (("climb", self._climb), ("polish", self._polish)):
+            with self._time_stage(name):
+                trial = improve(trial)
+            on_stage(name, trial)
+        with self._time_stage("finish"):
+            return self._finish(trial)
 
-    def _stage(self, name: str, step: Callable[..., Any], *arguments: Any) -> Any:
+    @contextmanager
+    def _time_stage(self, stage: str) -> Iterator[None]:
+        """Note how long a stage takes."""
         began = time.perf_counter()
-        result = step(*arguments)
-        self.seconds[name] = time.perf_counter() - began
-        if isinstance(result, Trial):
-            self._on_stage(name, result)
-        return result
+        yield
+        self.seconds[stage] = time.perf_counter() - began
 
     def _screen(self) -> list[Trial]:
         """Give every candidate two epochs on few rows."""
@@ -139,6 +145,7 @@ class Search:
             trials.append(self._train_trial("screen", self._new_trial(candidate), self._few, 2))
             if self._is_late():
                 break
+        # Two epochs on few rows tell good from bad, not the best: a fifth goes on.
         trials.sort(key=lambda trial: trial.error)
         return trials[: max(1, len(trials) // 5)]
 
@@ -155,8 +162,9 @@ class Search:
     def _climb(self, trial: Trial) -> Trial:
         """Make the moves that lower the held-out error, first on some rows, then on all."""
         shape: list[Move] = [self._lower, self._raise, self._prune, self._sharpen]
-        if self._train is self._some:
+        if self._train is self._some:  # rows are few: all moves can be tried on all of them
             return self._make_moves(trial, self._train, [moves.unchanged, self._grow, *shape])
+        # The rank grows on all rows alone: how much of it pays depends on how many they are.
         trial = self._make_moves(trial, self._some, [moves.unchanged, *shape])
         if not self._affords(trial, self._train):
             return trial
@@ -190,7 +198,7 @@ class Search:
         return trial
 
     def so_far(self, trial: Trial) -> Choice:
-        """Return what the search would come to if it ended with this trial."""
+        """Return the choice that the search would make if it ended with this trial."""
         candidate = trial.candidate
         return Choice(
             Member(self._scalings[candidate.blend], candidate.layout, trial.model),
@@ -203,7 +211,7 @@ class Search:
         )
 
     def _finish(self, trial: Trial) -> Choice:
-        """Fit the winner to all rows, and shrink it as the held-out rows ask for."""
+        """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         share = self._shrinkage(trial)
         found = self.so_far(trial)
         found.member = replace(found.member, share=share)
@@ -275,6 +283,7 @@ class Search:
         for epoch in islice(steps, 1, epochs + 1):
             error = als.mean_error(held, epoch.model)
             losses = (*losses, epoch.loss)
+            # Early trials are compared after the same number of epochs; later ones keep the best.
             if error < best.error or stage in ("screen", "halve"):
                 best = Trial(candidate, epoch.model, error, losses)
         return best
@@ -313,12 +322,12 @@ class Search:
         return moves.grown(trial, rank, self._rng)
 
     def _lower(self, trial: Trial) -> Trial | None:
-        return self._with_alpha(trial, 1 / _STEP)
+        return self._scale_alpha(trial, 1 / _STEP)
 
     def _raise(self, trial: Trial) -> Trial | None:
-        return self._with_alpha(trial, _STEP)
+        return self._scale_alpha(trial, _STEP)
 
-    def _with_alpha(self, trial: Trial, factor: float) -> Trial | None:
+    def _scale_alpha(self, trial: Trial, factor: float) -> Trial | None:
         alpha = trial.candidate.alpha * factor
         if len(self._space.alphas) == 1 or not 1e-10 <= alpha <= 1e3:
             return None
@@ -330,7 +339,7 @@ class Search:
         return moves.sharpened(trial)
 
     def _prune(self, trial: Trial) -> Trial | None:
-        """Leave out the inputs that matter least: those the held-out error hardly misses."""
+        """Leave out the inputs without which the held-out error hardly grows."""
         candidate = trial.candidate
         used = [index for index, size in enumerate(candidate.n_basis) if size > 1]
         if len(used) < 2 or len(self._space.n_basis) == 1:
@@ -341,6 +350,7 @@ class Search:
             d: als.mean_error(self._samples(t.candidate, self._held), t.model) - trial.error
             for d, t in without.items()
         }
+        # At most half at a time: of two inputs that say the same, each seems useless by itself.
         least = sorted(used, key=lambda d: losses[d])[: len(used) // 2]
         limit = 0.02 * max(losses.values())
         useless = [d for d in least if losses[d] < limit]

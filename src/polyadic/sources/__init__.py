@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from polyadic.rows.scores import Evaluation
 from polyadic.sources.data import Data
@@ -27,6 +27,9 @@ class Predicts(Protocol):
     @property
     def single_target(self) -> bool:
         """Whether predictions are a vector."""
+
+    def single_threaded(self) -> Self:
+        """Return what predicts the same in one thread, for tasks that run side by side."""
 
     def shape(self, y: Any) -> Any:
         """Return predictions, a column a target, as users expect them."""

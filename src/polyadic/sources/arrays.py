@@ -143,10 +143,10 @@ class ArrayStore:
         return self if part is None else self.restrict(part)
 
     def reserve_memory(self, compute: Compute) -> None:
-        """Leave the limit to what is fitted: rows that users hold do not count."""
+        """Set nothing aside: rows that users hold do not count towards the limit."""
 
     def close(self) -> None:
-        """Hold nothing outside this process."""
+        """Do nothing: nothing is held outside this process."""
 
 
 class _Sight:

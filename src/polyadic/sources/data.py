@@ -55,11 +55,11 @@ class Store(Protocol):
         """Set aside what of the memory limit is taken by other things than a fit's state."""
 
     def close(self) -> None:
-        """Let go of what is held outside this process."""
+        """Release what is held outside this process."""
 
 
 class MemoryStore(Store, Protocol):
-    """A store whose rows are at hand."""
+    """A store whose rows are in this process."""
 
     rows: Rows
 
@@ -153,14 +153,14 @@ class Data:
         return self.store.samples(compute, layout, part, view or self.view)
 
     def gather(self, part: Part | None) -> Data:
-        """Return the rows of a part near at hand, with the view of all."""
-        return self._of(self.store.gather(part), in_memory=True)
+        """Return the rows of a part in memory, with the view of all rows."""
+        return self._with_store(self.store.gather(part), in_memory=True)
 
     def restrict(self, part: Part) -> Data:
-        """Return the rows of a part where they are, with the view of all."""
-        return self._of(self.store.restrict(part), in_memory=self.in_memory)
+        """Return the rows of a part where they are, with the view of all rows."""
+        return self._with_store(self.store.restrict(part), in_memory=self.in_memory)
 
-    def _of(self, store: Store, *, in_memory: bool) -> Data:
+    def _with_store(self, store: Store, *, in_memory: bool) -> Data:
         statistics = store.reduce("statistics", summarise)
         return Data(store, statistics, self.view, self.single_target, in_memory=in_memory)
 
@@ -169,7 +169,7 @@ class Data:
         return self.store.gather(subset_of(self.n_rows, most, seed)).rows
 
     def close(self) -> None:
-        """Let go of what is held outside this process; a fit does so when it ends."""
+        """Release what is held outside this process; a fit does so when it ends."""
         self.store.close()
 
 
@@ -205,11 +205,11 @@ class PartStore:
         return self._whole.gather(part or self._part)
 
     def reserve_memory(self, compute: Compute) -> None:
-        """Set aside what the whole does."""
+        """Set memory aside as the whole store does."""
         self._whole.reserve_memory(compute)
 
     def close(self) -> None:
-        """Leave that to the whole."""
+        """Do nothing: whoever opened the whole store closes it."""
 
 
 @dataclass(frozen=True)

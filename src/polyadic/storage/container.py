@@ -56,7 +56,7 @@ class Container:
             "sha256": _NO_CHECKSUM,
             "model": json.dumps(description),
         }
-        content = _with_sorted_header(bytes(save(arrays, metadata=metadata)))
+        content = _sort_header(bytes(save(arrays, metadata=metadata)))
         start = self._checksum_place(content)
         checksum = hashlib.sha256(content).hexdigest().encode()
         return content[:start] + checksum + content[start + 64 :]
@@ -71,7 +71,7 @@ class Container:
             raise ModelFileError(f"this is not a {self.noun} of polyadic.")
         version = metadata.get("version")
         if not (isinstance(version, str) and version.isdecimal()):
-            raise self._damaged("it has no version")
+            raise self._explain_damage("it has no version")
         if int(version[:9]) > self.version:
             raise ModelFileError(
                 f"this {self.noun} has version {version[:9]} and this polyadic reads version "
@@ -84,7 +84,7 @@ class Container:
         try:
             return json.loads(metadata["model"]), load(content)
         except SafetensorError as error:
-            raise self._damaged(str(error)) from None
+            raise self._explain_damage(str(error)) from None
 
     def _metadata(self, content: bytes) -> Any:
         """Return the metadata in the header, or None where there is no such thing."""
@@ -102,14 +102,14 @@ class Container:
         mark = b'"sha256":"'
         length = int.from_bytes(content[:8], "little")
         if content.count(mark, 8, 8 + length) != 1:
-            raise self._damaged("it has no checksum")
+            raise self._explain_damage("it has no checksum")
         return content.index(mark, 8, 8 + length) + len(mark)
 
-    def _damaged(self, why: str) -> ModelFileError:
+    def _explain_damage(self, why: str) -> ModelFileError:
         return ModelFileError(f"this {self.noun} is damaged: {why}. {self.remedy}")
 
 
-def _with_sorted_header(content: bytes) -> bytes:
+def _sort_header(content: bytes) -> bytes:
     """Return the file with its header in a fixed order: equal content makes equal files."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])

@@ -117,7 +117,7 @@ class Encoder:
             self._names[id(value)] = f"a{len(self._names)}"
             plain = np.ascontiguousarray(value).reshape(value.shape)
             is_complex = plain.dtype.kind == "c"
-            self.arrays[self._names[id(value)]] = _interleaved(plain) if is_complex else plain
+            self.arrays[self._names[id(value)]] = _interleave(plain) if is_complex else plain
         tag = "$complex" if value.dtype.kind == "c" else "$array"
         return {tag: self._names[id(value)]}
 
@@ -208,6 +208,6 @@ class Decoder:
         return state
 
 
-def _interleaved(value: NDArray[Any]) -> NDArray[Any]:
+def _interleave(value: NDArray[Any]) -> NDArray[Any]:
     part = np.float32 if value.dtype == np.complex64 else np.float64
     return value[..., None].view(part)

@@ -75,12 +75,13 @@ def core_sums(
         for first in range(start, start + count, BLOCK):
             now = left_out[step.maps]  # a copy: every block begins where the last step ended
             assemble_safely(M, first - start, A, E, Z, now, doubtful, first, data, step)
+        # y is the last row of M, so that one product M Mᵀ gives all sums.
         for i in range(count):
             M[4 * rank, i] = data.y[start + i]
         add_products(M, 0, count, total, 2 * rank if short else 4 * rank)
     for p in step.maps:
         left_out[p] = step.core
-    if short:
+    if short:  # |e|² = decay^(2^(bit + 1)) for all samples
         bit = data.input_bit[step.core, 1]
         add_second_half(total, modulus_of(data.polar[step.maps[0], 1], bit + 1))
     split_sums(total, gram, moment)
@@ -113,6 +114,7 @@ def assemble_safely(
                 now[j] = step.core
         fill_factors(E, now, first, data, step)
         sound = assemble(M, at, A, E, Z, now, doubtful, first, data, step)
+        # What was divided unsafely counts as no product at all, and is formed in the next round.
         for j in range(len(step.maps)):
             now[j] = -1 if doubtful[j] else step.core
 
@@ -170,9 +172,10 @@ def assemble(
         A[:] = zero
         for j, p in enumerate(maps):
             z = ((p * n_samples + first) * rank + r * BLOCK) * 2
+            # Ask for the row of Z that comes a few turns later: of another map, or the next rank.
             later, k = divmod(j + _AHEAD, len(maps))
             fetch(Z, ((maps[k] * n_samples + first) * rank + (r + later) * BLOCK) * 2)
-            if now[j] != core:
+            if now[j] != core:  # another core is left out of z: it enters, and this one leaves
                 into, out = W[now[j], :, r], W[core, :, r]
                 reach = modulus_of(polar[p, 1], bit + 1)
                 least = division_threshold(out, reach, tolerance)
@@ -256,6 +259,7 @@ def exchange(
         zr, zi = zr * qr - zi * qi, zr * qi + zi * qr
         Z[z0 + i] = zr
         Z[z0 + _u(BLOCK) + i] = zi
+        # The same as `accumulate`, while z is in registers.
         zr, zi = weight * zr, weight * zi
         A[i] += zr
         A[_u(BLOCK) + i] += zi

@@ -54,11 +54,11 @@ class Chunk(ABC):
 
     @abstractmethod
     def set_cores(self, cores: Cores) -> None:
-        """Take all cores anew."""
+        """Replace all cores."""
 
     @abstractmethod
     def set_core(self, core: int, value: NDArray[Any]) -> None:
-        """Take one core anew."""
+        """Replace one core."""
 
     @abstractmethod
     def respond(self) -> NDArray[Any]:
@@ -80,7 +80,7 @@ class Chunk(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of the products."""
+        """Free the memory of the products."""
 
     def restart(self, cores: Cores) -> Chunk:
         """Go on with other cores, in the same memory."""
@@ -89,7 +89,7 @@ class Chunk(ABC):
         return self.start()
 
     def start(self) -> Chunk:
-        """Make what is kept for the cores as they are; without, every step makes what it needs."""
+        """Compute the products that are kept; without any, each step computes its own."""
         if self.keep:
             self._respond()
         return self
@@ -103,7 +103,7 @@ class Chunk(ABC):
         return self.responses
 
     def forget(self) -> None:
-        """Let go of the products and remember that there are none."""
+        """Free the products, and record that there are none."""
         self.release()
         self.left_out[:] = -1
 

@@ -52,11 +52,7 @@ class CompiledEngine:
         return self._chunk(rows, cores, layout).start()
 
     def predict(
-        self,
-        X: NDArray[Any],
-        cores: Cores,
-        map_weights: NDArray[np.float64],
-        layout: TensorLayout,
+        self, X: NDArray[Any], cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
     ) -> NDArray[Any]:
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row."""
         return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(map_weights)

@@ -34,11 +34,11 @@ class GeneralChunk(Chunk):
         self.Z = np.empty((0, 0, 0), dtype=self.field)
 
     def set_cores(self, cores: Cores) -> None:
-        """Take all cores anew."""
+        """Replace all cores."""
         self.cores = [core.astype(self.field) for core in cores]
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
-        """Take one core anew."""
+        """Replace one core."""
         self.cores[core] = value.astype(self.field)
 
     def respond(self) -> NDArray[Any]:
@@ -52,7 +52,7 @@ class GeneralChunk(Chunk):
         self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return Gram matrix, moment and yᵀy of one core."""
-        return sums(self._weighted(self._assemble(core, map_weights, maps)))
+        return sums(self._weight_rows(self._assemble(core, map_weights, maps)))
 
     def _make(self, maps: NDArray[np.intp], without: int) -> None:
         """Make the product of all cores but one for some maps."""
@@ -92,7 +92,7 @@ class GeneralChunk(Chunk):
                 self.Z[p][:, flags] = exact.Z[p]
         return A
 
-    def _weighted(self, A: NDArray[Any]) -> NDArray[Any]:
+    def _weight_rows(self, A: NDArray[Any]) -> NDArray[Any]:
         """Return M, real and imaginary parts and y stacked and weighted."""
         parts = [A.real, A.imag] if np.iscomplexobj(A) else [A]
         M = np.concatenate([*parts, self.rows.y[None].astype(self.dtype)])
@@ -115,7 +115,7 @@ class GeneralChunk(Chunk):
         return GeneralChunk(self.rows.take(index), self.cores, self.layout, self.dtype, False)
 
     def release(self) -> None:
-        """Let go of the products."""
+        """Free the memory of the products."""
         self.Z = np.empty((0, 0, 0), dtype=self.field)
 
     def _factor(self, p: int, core: int) -> NDArray[Any]:

@@ -59,14 +59,17 @@ def powers(x: Any, first: int, rate: float, modulus: float, out: Any, at: int) -
     """
     for i in range(BLOCK):
         t = x[_u(first) + _u(i)] * rate
+        # A quarter of the angle, from the fraction of a turn that is left of t.
         a = (t - math.floor(t + 0.5)) * (math.pi / 2)
         q = a * a
+        # Taylor series of sine and cosine up to a¹⁵ and a¹⁶, by Horner's rule.
         s = 1 / 39916800 - q * (1 / 6227020800 - q / 1307674368000)
         s = 1 / 6 - q * (1 / 120 - q * (1 / 5040 - q * (1 / 362880 - q * s)))
         s = a - a * q * s
         c = 1 / 479001600 - q * (1 / 87178291200 - q / 20922789888000)
         c = 1 / 24 - q * (1 / 720 - q * (1 / 40320 - q * (1 / 3628800 - q * c)))
         c = 1 - q * (0.5 - q * c)
+        # Twice the angle, twice: sin 2a = 2·sin a·cos a, cos 2a = (cos a − sin a)(cos a + sin a).
         s, c = 2 * s * c, (c - s) * (c + s)
         out[_u(at) + _u(i)] = modulus * ((c - s) * (c + s))
         out[_u(at + BLOCK) + _u(i)] = modulus * (2 * s * c)
@@ -121,12 +124,12 @@ def block_product(Z: Any, at: int, first: int, data: Any, p: int, without: int) 
         z = _u(at + r * 2 * BLOCK)
         for k in range(2 * BLOCK):
             Z[z + _u(k)] = E[k]
-    filled = -1
+    filled = -1  # the core whose e is in E
     for core in range(len(W)):
         if core == without:
             continue
         if filled >= 0 and is_next_bit(data.input_bit[filled], data.input_bit[core]):
-            square(E, 0, 0)
+            square(E, 0, 0)  # in place: cheaper than sine and cosine
         else:
             fill(x, first, data.input_bit[core], polar, E, 0)
         filled = core
@@ -134,6 +137,7 @@ def block_product(Z: Any, at: int, first: int, data: Any, p: int, without: int) 
             z = _u(at + r * 2 * BLOCK)
             w0r, w0i = W[core, 0, r, 0], W[core, 0, r, 1]
             w1r, w1i = W[core, 1, r, 0], W[core, 1, r, 1]
+            # f = w₀ + e·w₁ and z = z·f, real and imaginary parts apart
             for k in range(BLOCK):
                 i = _u(k)
                 er, ei = E[i], E[_u(BLOCK) + i]
@@ -171,7 +175,7 @@ def products(
     n_samples, rank = data.x.shape[1], data.W.shape[2]
     for p in range(len(data.polar)):
         for first in range(0, n_samples, BLOCK):
-            at = (p * n_samples + first) * rank * 2
+            at = (p * n_samples + first) * rank * 2  # where Z of this map and block begins
             block_product(Z, at, first, data, p, without)
             block_response(Z, at, first, data, p, without, F[p, first : first + BLOCK])
 

@@ -65,7 +65,7 @@ class PolarChunk(Chunk):
         return layout.is_quantized and all(m.wave() is not None for m in layout.maps)
 
     def set_cores(self, cores: Cores) -> None:
-        """Take all cores anew, real and imaginary parts apart."""
+        """Replace all cores; real and imaginary parts are stored apart."""
         stacked = np.array(cores, dtype=np.result_type(self.dtype, np.complex64))
         parts = stacked.view(self.dtype).reshape(*stacked.shape, 2)
         if self.W.shape == parts.shape:
@@ -74,7 +74,7 @@ class PolarChunk(Chunk):
             self.W = parts
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
-        """Take one core anew."""
+        """Replace one core."""
         parts = np.ascontiguousarray(value).view(np.float64)
         self.W[core] = parts.reshape(self.W[core].shape)
 
@@ -110,5 +110,5 @@ class PolarChunk(Chunk):
         return response[: len(self.rows)]
 
     def release(self) -> None:
-        """Let go of the products."""
+        """Free the memory of the products."""
         self.Z = np.empty(0, dtype=self.dtype)

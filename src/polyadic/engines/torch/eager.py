@@ -57,7 +57,7 @@ class DeviceState:
         self.left_out: list[int | None] = [None] * len(layout.maps)
         weight: Any = rows.weight
         self.total_weight = float(len(rows) if weight is None else weight.sum(dtype=torch.float64))
-        self.y, self.sqrt_weight = self._padded(rows, width=self.width(len(rows)))
+        self.y, self.sqrt_weight = self._pad(rows, width=self.width(len(rows)))
 
     def restart(self, cores: Cores) -> DeviceState:
         """Return the state of the same rows for other cores; this one may be used up."""
@@ -80,7 +80,7 @@ class DeviceState:
         """Return how many columns the arrays of `n_rows` rows have."""
         return n_rows
 
-    def _padded(self, rows: Rows, width: int) -> tuple[Tensor, Tensor]:
+    def _pad(self, rows: Rows, width: int) -> tuple[Tensor, Tensor]:
         """Return y and the square roots of the weights; padded rows have weight 0."""
         y: Any = rows.y
         ones = torch.ones_like(y, dtype=self.dtype)
@@ -139,7 +139,8 @@ class EagerState(DeviceState):
         size, width = len(self._cores[core]), len(self.y)
         A = torch.zeros((size, self.rank, width), dtype=self._field, device=self.X.device)
         for p in np.flatnonzero(map_weights).tolist():
-            A += float(map_weights[p]) * (self._without(p, core) * self._factor(p, core)[:, None])
+            Z, factor = self._product_without(p, core), self._factor(p, core)
+            A += float(map_weights[p]) * (Z * factor[:, None])
         A = A.flatten(0, 1)
         parts = [A.real, A.imag] if A.is_complex() else [A]
         block = torch.cat([*parts, self.y[None].to(self.dtype)]).to(self.options.block_dtype)
@@ -163,7 +164,7 @@ class EagerState(DeviceState):
                 product *= self._response(p, core)
         return product
 
-    def _without(self, p: int, core: int) -> Tensor:
+    def _product_without(self, p: int, core: int) -> Tensor:
         """Return the product of all cores but one, from the kept product where there is one."""
         left_out = self.left_out[p]
         if left_out is None:

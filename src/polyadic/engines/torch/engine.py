@@ -10,6 +10,7 @@ maps, the ones that large fits use.
 from __future__ import annotations
 
 import importlib.util
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,14 +66,12 @@ class TorchEngine:
         if kernels is None:
             kernels = self.device.type == "cuda" and importlib.util.find_spec("triton") is not None
         self.kernels = kernels
-        self._precision = dtype
         self.block_dtype = torch.float64 if self._doubles_are_fast() else self.dtype
 
     def keeping(self, keep: bool, *, keep_block: bool = False) -> TorchEngine:
         """Return this engine with or without products, and a block, that stay in memory."""
-        options = {"keep": keep, "keep_block": keep_block, "kernels": self.kernels}
-        engine = TorchEngine(self.device, self._precision, **options)
-        engine.block_dtype = self.block_dtype
+        engine = copy(self)
+        engine.keep, engine.keep_block = keep, keep_block
         return engine
 
     def start(self, rows: Rows, cores: Cores, layout: TensorLayout) -> DeviceState:

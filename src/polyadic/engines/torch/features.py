@@ -73,7 +73,7 @@ class Factors:
     def __call__(self, p: int, core: int) -> Tensor:
         """Return the factor of one core under one map."""
         if p not in self._kept:
-            self._kept[p] = self._of_map(p)
+            self._kept[p] = self._compute(p)
         if not self._geometric:
             factor: Tensor = self._kept[p][core]
             return factor
@@ -83,7 +83,7 @@ class Factors:
             power = power * power
         return torch.stack([torch.ones_like(power), power])
 
-    def _of_map(self, p: int) -> Any:
+    def _compute(self, p: int) -> Any:
         if self._geometric:
             return ratio(self._X, self._map(p), self._dtype)
         factors = self._layout.factors(_host(self._X), self._layout.maps[p])

@@ -41,7 +41,7 @@ class KernelState(DeviceState):
         self._places = layout.core_places
         dims = [dim for dim, _ in self._places]
         self._first = self._upload(np.searchsorted(dims, np.arange(len(layout.n_basis) + 1)))
-        self._cores = self._stacked(cores)
+        self._cores = self._stack(cores)
         # The last rows of every block: y of the weighted rows, and zeros, for products of
         # matrices whose height is a multiple of 4 are faster.
         self._tail = self._empty(self.n_tiles, 4, self._tile).zero_()
@@ -53,11 +53,11 @@ class KernelState(DeviceState):
 
     def restart(self, cores: Cores) -> DeviceState:
         """Exchange all cores; ratios stay, and so does the memory of the products."""
-        self._cores = self._stacked(cores)
+        self._cores = self._stack(cores)
         self.left_out = [None] * len(self.layout.maps)
         return self
 
-    def _stacked(self, cores: Cores) -> Tensor:
+    def _stack(self, cores: Cores) -> Tensor:
         """Return all cores on the device, by way of host memory that it can read by itself."""
         identity = np.zeros((2, self.rank))
         identity[0] = 1
@@ -86,16 +86,16 @@ class KernelState(DeviceState):
 
     def block(self, core: int, map_weights: NDArray[np.float64]) -> Tensor:
         """Return the columns of B and y of the weighted rows, tile by tile."""
-        block = self._open_block()
+        block = self._provide_block()
         if not map_weights.any():
             block[:, : 4 * self.rank] = 0
             return block
         if self.keep:
-            self._open(self._places[core][0], map_weights)
+            self._leave_out(self._places[core][0], map_weights)
         self._assemble(block, core, map_weights)
         return block
 
-    def _open_block(self) -> Tensor:
+    def _provide_block(self) -> Tensor:
         """Return a block with its last rows filled in: of few rows, always the same one."""
         if self._block is not None:
             return self._block
@@ -146,7 +146,7 @@ class KernelState(DeviceState):
         """Return the input of a core: its cores are left out of the products together."""
         return self._places[core][0]
 
-    def _open(self, dim: int, map_weights: NDArray[np.float64]) -> None:
+    def _leave_out(self, dim: int, map_weights: NDArray[np.float64]) -> None:
         """Bring the products of the maps that take part to those without input `dim`."""
         active = np.flatnonzero(map_weights).tolist()
         left_out = {self.left_out[p] for p in active}
@@ -155,10 +155,12 @@ class KernelState(DeviceState):
         if self._products is None:
             shape = (self.n_tiles, len(self.layout.maps), self.rank, self._tile)
             self._products = self._empty(*shape), self._empty(*shape)
+        # With one old input left out of all products it can be exchanged for the new one; where
+        # there is none, or few products, they are formed from all cores.
         flags, n_products = None, len(self.y) * len(active) * self.rank
         if len(left_out) == 1 and None not in left_out and n_products > _FEW_PRODUCTS:
             flags = self._switch(left_out.pop(), dim, map_weights)
-        self._rebuild(dim, map_weights, flags)
+        self._rebuild(dim, map_weights, flags)  # all rows, or those where a division was unsafe
         for p in active:
             self.left_out[p] = dim
 
@@ -205,7 +207,7 @@ class KernelState(DeviceState):
         return 256 if self.dtype == torch.float64 else 512
 
     def _choose(self, map_weights: NDArray[np.float64]) -> tuple[Tensor, Tensor]:
-        """Return the maps that take part and their map_weights, uploaded once a sweep."""
+        """Return the maps that take part and their weights λ, uploaded once a sweep."""
         if self._chosen is None or not np.array_equal(self._chosen[0], map_weights):
             maps = np.flatnonzero(map_weights)
             values = self._upload(map_weights[maps]).to(self.dtype)
@@ -235,10 +237,10 @@ class KernelState(DeviceState):
         lr, li = self._empty(2, self.n_tiles, len(self.layout.maps), self._tile)
         lr.fill_(1), li.fill_(0)
         for p, term in terms.items():
-            lr[:, p], li[:, p] = self._tiled(term.real), self._tiled(term.imag)
+            lr[:, p], li[:, p] = self._cut_tiles(term.real), self._cut_tiles(term.imag)
         return lr, li
 
-    def _tiled(self, values: Tensor) -> Tensor:
+    def _cut_tiles(self, values: Tensor) -> Tensor:
         """Pad an array with the rows innermost, and cut it into tiles, tiles second to last."""
         padded = torch.nn.functional.pad(values, (0, len(self.y) - values.shape[-1]))
         return padded.view(*values.shape[:-1], -1, self._tile)
@@ -247,8 +249,8 @@ class KernelState(DeviceState):
         wave = feature_map.wave()
         if wave is None:
             values = ratio(self.X, feature_map, torch.complex128)
-            er[:, p] = self._tiled(values.real).transpose(0, 1)
-            ei[:, p] = self._tiled(values.imag).transpose(0, 1)
+            er[:, p] = self._cut_tiles(values.real).transpose(0, 1)
+            ei[:, p] = self._cut_tiles(values.imag).transpose(0, 1)
             return
         rows = kernels.FLAGGED_ROWS
         row_stride, column_stride = self.X.stride()

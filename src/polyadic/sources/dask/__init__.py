@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -78,16 +79,12 @@ class DaskSource:
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""
-        return predict_lazily(_single_threaded(predictor), self._X, self._names)
+        return predict_lazily(predictor.single_threaded(), self._X, self._names)
 
     def evaluate(self, predictor: Predicts) -> Evaluation:
         """Return how good the predictions are."""
-        return evaluate(_single_threaded(predictor), self._names, self._X, self._y, self._weight)
-
-
-def _single_threaded(predictor: Any) -> Any:
-    """Return a predictor as a task needs it: the threads are those of the workers."""
-    return replace(predictor, spec=replace(predictor.spec, n_jobs=1))
+        rows = self._X, self._y, self._weight
+        return evaluate(predictor.single_threaded(), self._names, *rows)
 
 
 def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Any:
@@ -137,10 +134,10 @@ class DaskStore:
             name, worker.apply_to_rows, worker.add_in_order, function=function
         )
         if total is None:
-            raise self._nothing_to_learn_from()
+            raise self._explain_no_rows()
         return total
 
-    def _nothing_to_learn_from(self) -> ValueError:
+    def _explain_no_rows(self) -> ValueError:
         if self._cluster.combine("count", worker.count_given, sum):
             return ValueError(
                 "`sample_weight` must have at least one positive entry, got none. "
@@ -172,10 +169,10 @@ class DaskStore:
         return ArrayStore(rows)
 
     def reserve_memory(self, compute: Compute) -> None:
-        """Leave the limit to what is fitted: it is that of a worker."""
+        """Set nothing aside: the limit is that of a worker."""
 
     def close(self) -> None:
-        """Let go of the rows and all state on the workers."""
+        """Release the rows and all state on the workers."""
         self._cluster.release()
 
 
@@ -214,14 +211,14 @@ class DaskSamples:
         self._changes: list[tuple[int, NDArray[Any]]] = []
 
     def start(self, cores: Cores) -> None:
-        """Have the next step make the state of every chunk anew for these cores."""
+        """Have the next step rebuild the state of every chunk for these cores."""
         self._group.cluster.settle()
         self._cores, self._changes = list(cores), []
         self._version, self._before = self._version + 1, None
 
-    def normal_equations(self, core: int, weights: NDArray[np.float64]) -> NormalEquations:
+    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sums("core-step", core, weights)
+        return self._sums("core-step", core, map_weights)
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Tell the chunks of one core with the next step."""
@@ -234,11 +231,13 @@ class DaskSamples:
         return self._sums("start" if self._before is None else "mixing-step", None, None)
 
     def _sums(
-        self, name: str, core: int | None, weights: NDArray[np.float64] | None
+        self, name: str, core: int | None, map_weights: NDArray[np.float64] | None
     ) -> NormalEquations:
-        answer = Stale() if self._before is None else self._ask(name, core, weights, whole=False)
+        ask = partial(self._ask, name, core, map_weights)
+        # Changes alone come first; all cores follow where a chunk has lost its state.
+        answer = Stale() if self._before is None else ask(whole=False)
         if isinstance(answer, Stale):
-            answer = self._ask(name, core, weights, whole=True)
+            answer = ask(whole=True)
         if answer is None:
             raise ValueError(
                 "A part of the rows has none in it. Raise `subsample` or `validation_fraction`."
@@ -248,7 +247,7 @@ class DaskSamples:
         return answer
 
     def _ask(
-        self, name: str, core: int | None, weights: NDArray[np.float64] | None, *, whole: bool
+        self, name: str, core: int | None, map_weights: NDArray[np.float64] | None, *, whole: bool
     ) -> NormalEquations | Stale | None:
         """Have every chunk sum up; `whole` sends all it takes to make missing state."""
         group = self._group
@@ -260,7 +259,7 @@ class DaskSamples:
             self._version,
             tuple(self._changes),
             core,
-            weights,
+            map_weights,
             group.setup if whole else None,
             list(self._cores) if whole else None,
         )

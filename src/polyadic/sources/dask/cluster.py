@@ -1,9 +1,26 @@
 """The driver's side of a cluster: where chunks are, how they are asked, what may go wrong.
 
 Every chunk has a home, the worker that holds it and the state of the fit.  Its tasks run
-there and nowhere else, since elsewhere the state would have to be made anew.  When a home is
-lost, Dask loads its chunks again on other workers; they get new homes, and the step is
-asked for once more.
+there and nowhere else, since elsewhere the state would have to be made anew.
+
+A chunk and an answer are each in one of four states:
+
+    chunk     seen by the driver as             what happens
+    -----     -----------------------           -----------------------------------------------
+    loading   no present worker has it          wait: Dask loads it, again if its worker was lost
+    moving    its home does not have it         wait: it is copied to its home
+    at home   its home has it                   it can be asked
+    failed    its future is in error            the fit ends with the error of loading it
+
+    answer    seen by the driver as             what happens
+    ------    -----------------------           -----------------------------------------------
+    waiting   no result, all homes present      wait for another moment
+    lost      no result, a home has gone        all chunks get new homes, all is asked once more
+    done      a result                          it is added up
+    failed    the task raised                   the fit ends with that error
+
+Whatever a chunk is doing, the fit ends with a `ClusterError` when there are no workers for too
+long, when the scheduler does not answer, or when the tasks were cancelled.
 """
 
 from __future__ import annotations
@@ -28,7 +45,7 @@ from polyadic.sources.dask.inputs import load_chunk
 NO_WORKERS_TIMEOUT = "60s"
 # Seconds after which the driver looks whether the workers it waits for are still there.
 _SLICE = 0.5
-# Seconds between two times that old answers are let go.
+# Seconds between two releases of old answers.
 _TIDY = 0.1
 
 _RESUME = "With checkpoint=… the same call goes on from the last epoch."
@@ -67,7 +84,7 @@ class Cluster:
             dask.config.get("polyadic.no-workers-timeout", NO_WORKERS_TIMEOUT)
         )
         self._token, self._turns = uuid4().hex, count()
-        self._seen = self._tidied = time.monotonic()
+        self._last_seen = self._tidied = time.monotonic()
         self._most = 0
         self._lock = threading.Lock()
         load = dask.delayed(load_chunk, pure=False)
@@ -92,12 +109,12 @@ class Cluster:
         return max(map(self._homes.count, self._homes))
 
     def release(self) -> None:
-        """Let go of everything on the workers."""
+        """Release everything on the workers."""
         self._let_go(self._spent)
         self._let_go(self._chunks)
 
     def _tidy(self) -> None:
-        """Let go of answers now and then, while the workers are busy with the next ones.
+        """Release old answers now and then, while the workers are busy with the next ones.
 
         A client waits for ten milliseconds after each message, so that a message about what is
         over would hold up the next one that asks for something.
@@ -113,7 +130,7 @@ class Cluster:
             futures.pop().release()
 
     def settle(self) -> None:
-        """Give chunks homes on workers that came, or that are left."""
+        """Assign chunks to workers again if workers came or went."""
         if self._present() != self._workers:
             self._place()
 
@@ -171,23 +188,25 @@ class Cluster:
 
     def _answers(self, futures: list[Any], homes: set[str]) -> list[Any] | None:
         """Wait for answers; return None where a home was lost on the way."""
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         limit = _SLICE
-        while len(found) < len(futures):
-            waiting = [future for future in futures if future.key not in found]
+        while True:
+            waiting = [future for future in futures if future.key not in answers]
             try:
-                self._collect(waiting, found, limit)
+                self._collect(waiting, answers, limit)
             except distributed.TimeoutError:
                 if any(future.status == "error" for future in waiting):
-                    raise  # of the task itself
+                    raise  # the task itself raised a TimeoutError
                 if all(future.status == "finished" for future in waiting):
-                    limit *= 2  # large answers take their time
-            present = self._present() if len(found) < len(futures) else {}
+                    limit *= 2  # the answers are there, but large ones take long to arrive
+            if len(answers) == len(futures):
+                return [answers[future.key] for future in futures]
+            present = self._present()
+            # Without any worker there is no other home: wait, until `_present` gives up.
             if present and not present.keys() >= homes:
                 return None
-        return [found[future.key] for future in futures]
 
-    def _collect(self, waiting: list[Any], found: dict[str, Any], limit: float) -> None:
+    def _collect(self, waiting: list[Any], answers: dict[str, Any], limit: float) -> None:
         """Add answers as they come; raise what tasks raise, or TimeoutError."""
         try:
             with self._client.as_current():  # a thread of the driver may know no client
@@ -195,28 +214,27 @@ class Cluster:
                 for future, answer in done:
                     if future.status == "cancelled":
                         raise ClusterError(_CANCELLED)
-                    found[future.key] = answer
+                    answers[future.key] = answer
         except distributed.KilledWorker as error:
-            raise _killed(error) from error
+            raise _explain_killing(error) from error
 
-    def _done(self, futures: list[Any]) -> bool:
-        """Wait for a moment; return whether there is nothing left to wait for."""
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait until futures are done, but no longer than a moment."""
         try:
             with self._client.as_current():
                 distributed.wait(futures, timeout=_SLICE)
         except distributed.TimeoutError:
-            return False
+            pass
         except distributed.CancelledError as error:
             raise ClusterError(_CANCELLED) from error
-        return True
 
     def _present(self) -> dict[str, int]:
         """Return the workers and their threads; raise when there were none for too long."""
-        threads = dict(self._told(self._client.nthreads))
+        threads = dict(self._ask_scheduler(self._client.nthreads))
         self._most = max(self._most, len(threads))
         if threads:
-            self._seen = time.monotonic()
-        elif time.monotonic() - self._seen > self._patience:
+            self._last_seen = time.monotonic()
+        elif time.monotonic() - self._last_seen > self._patience:
             lost = f"all {self._most} were lost" if self._most else "none ever came"
             raise ClusterError(
                 f"The Dask cluster has had no workers for {self._patience:g} s: {lost}. Start "
@@ -224,7 +242,7 @@ class Cluster:
             )
         return threads
 
-    def _told(self, question: Callable[..., Any], *arguments: Any) -> Any:
+    def _ask_scheduler(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """Return what the scheduler answers."""
         try:
             return question(*arguments)
@@ -240,6 +258,7 @@ class Cluster:
                 if all(home in held for home, held in zip(homes, holders, strict=True)):
                     self._homes = homes
                     return
+                # Workers may come and go while chunks are moved, so look once more after it.
                 self._chunks = [
                     chunk if home in held else self._move(chunk, home)
                     for chunk, home, held in zip(self._chunks, homes, holders, strict=True)
@@ -247,17 +266,20 @@ class Cluster:
 
     def _move(self, chunk: Any, home: str) -> Any:
         """Have a chunk copied to a worker; the one it comes from is let go."""
-        key = self._key("move", 0)
-        where = {"workers": [home], "allow_other_workers": True}
-        return self._client.submit(worker.move, chunk, key=key, **where)
+        # Other workers are allowed in case this one dies before the chunk arrives.
+        options = {"workers": [home], "allow_other_workers": True}
+        return self._client.submit(worker.move, chunk, key=self._key("move", 0), **options)
 
     def _holders(self) -> tuple[list[set[str]], dict[str, int]]:
         """Return the workers that have each chunk, once all are there, and all workers."""
         while True:
-            self._done(self._chunks)
+            self._wait(self._chunks)
             for chunk in self._chunks:
                 self._check(chunk)
-            present, known = self._present(), self._told(self._client.who_has, self._chunks)
+            present, known = (
+                self._present(),
+                self._ask_scheduler(self._client.who_has, self._chunks),
+            )
             holders = [present.keys() & known.get(chunk.key, ()) for chunk in self._chunks]
             if all(holders):
                 return holders, present
@@ -267,10 +289,10 @@ class Cluster:
         """Raise what loading a chunk raised."""
         if chunk.status == "error":
             error = chunk.exception()
-            raise _killed(error) if isinstance(error, distributed.KilledWorker) else error
+            raise _explain_killing(error) if isinstance(error, distributed.KilledWorker) else error
 
 
-def _killed(error: Any) -> ClusterError:
+def _explain_killing(error: Any) -> ClusterError:
     return ClusterError(
         f"A task of this fit ended several workers, one after the other ({error}). Most often "
         f"they run out of memory: use more or smaller partitions, or set memory_limit. {_RESUME}"

@@ -15,24 +15,24 @@ from polyadic.sources.dask.worker import Chunk
 
 def partitions(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:
     """Return the delayed inputs, targets and weights of each partition; weights may be None."""
-    inputs = with_whole_rows(X)
+    inputs = make_rows_whole(X)
     if y is None:
         raise ValueError("`y` must hold the targets when `X` is a Dask collection, got None.")
-    targets = _matching(y, inputs, "y")
-    parts = [_delayed(inputs), _delayed(targets)]
+    targets = _match_partitions(y, inputs, "y")
+    parts = [_list_partitions(inputs), _list_partitions(targets)]
     if sample_weight is None:
         parts.append([None] * len(parts[0]))
     else:
-        weights = _matching(sample_weight, inputs, "sample_weight")
+        weights = _match_partitions(sample_weight, inputs, "sample_weight")
         if weights.ndim != 1:
             raise ValueError(
                 f"`sample_weight` must be one number for each row, got {weights.ndim} dimensions."
             )
-        parts.append(_delayed(weights))
+        parts.append(_list_partitions(weights))
     return list(zip(*parts, strict=True))
 
 
-def with_whole_rows(X: Any) -> Any:
+def make_rows_whole(X: Any) -> Any:
     """Return inputs with whole rows in every partition; raise where they are no numbers."""
     require_two_dimensions(X)
     _check_numeric(X, "X")
@@ -71,7 +71,7 @@ def _categorical() -> Any:
     return pd.CategoricalDtype, pd.StringDtype
 
 
-def _matching(values: Any, X: Any, name: str) -> Any:
+def _match_partitions(values: Any, X: Any, name: str) -> Any:
     """Return targets or weights cut into rows like `X`."""
     if not hasattr(values, "dask"):
         values = _cut(values, X, name)
@@ -124,7 +124,7 @@ def _count(values: Any) -> int:
     return int(values.numblocks[0] if isinstance(values, da.Array) else values.npartitions)
 
 
-def _delayed(values: Any) -> list[Any]:
+def _list_partitions(values: Any) -> list[Any]:
     """Return the partitions, in order."""
     parts = values.to_delayed()
     return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from polyadic.rows.scores import Evaluation
 from polyadic.sources import Predicts
-from polyadic.sources.dask.inputs import as_numbers, load_chunk, partitions, with_whole_rows
+from polyadic.sources.dask.inputs import as_numbers, load_chunk, make_rows_whole, partitions
 from polyadic.sources.dask.worker import add_in_order, batches
 
 
 def predict_lazily(predictor: Predicts, X: Any, names: Sequence[str]) -> Any:
     """Return the predictions as a Dask array; nothing is computed yet."""
-    X = with_whole_rows(X)
+    X = make_rows_whole(X)
     blocks = X.to_dask_array() if hasattr(X, "columns") else X
     options: dict[str, Any] = {"chunks": (blocks.chunks[0], (predictor.n_targets,))}
     options["meta"] = np.empty((0, 0))

@@ -70,7 +70,7 @@ class Step:
         Cores that changed in between.
     core : int, optional
         The core whose sums are asked for; by default those of the λ step.
-    weights : ndarray, optional
+    map_weights : ndarray, optional
         λ, for a core step.
     setup : Setup, optional
         What samples are made from, where they may be missing.
@@ -85,7 +85,7 @@ class Step:
     version: int
     changes: tuple[tuple[int, NDArray[Any]], ...]
     core: int | None = None
-    weights: NDArray[np.float64] | None = None
+    map_weights: NDArray[np.float64] | None = None
     setup: Setup | None = None
     cores: Cores | None = None
 
@@ -159,8 +159,8 @@ class Chunk:
             samples = group.samples[step.target]
             if step.core is None:
                 return samples.mixing_equations()
-            assert step.weights is not None
-            return samples.normal_equations(step.core, step.weights)
+            assert step.map_weights is not None
+            return samples.normal_equations(step.core, step.map_weights)
 
     def _group(self, setup: Setup) -> _Group:
         """Make samples; those of one fit share what they compute with, and so its memory."""
@@ -195,17 +195,17 @@ def take_part(chunk: Chunk, part: Part | None) -> Rows:
 
 
 def move(chunk: Chunk) -> Chunk:
-    """Return the same rows on another worker."""
+    """Return a copy of the rows, made on the worker that runs this."""
     return Chunk(chunk.number, chunk.rows, chunk.n_given)
 
 
 def batches(items: list[Any]) -> list[list[Any]]:
-    """Return neighbours that one task adds up, always the same ones."""
+    """Return groups of neighbours, each added up by one task; they are always the same."""
     return [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
 
 
 def add_in_order(parts: Sequence[Any]) -> Any:
-    """Add answers in their order; none counts for nothing, and a stale one spoils the sum."""
+    """Add answers in their order; None is left out, and a stale one makes the sum stale."""
     if any(isinstance(part, Stale) for part in parts):
         return Stale()
     present = [part for part in parts if part is not None]

@@ -9,14 +9,9 @@ from glob import glob, has_magic
 from pathlib import Path
 from urllib.parse import unquote
 
-from polyadic.sources.files.row_files import (
-    CsvFormat,
-    CsvRows,
-    NpyRows,
-    NpzRows,
-    ParquetRows,
-    RowFile,
-)
+from polyadic.sources.files.arrow_files import CsvRows, ParquetRows
+from polyadic.sources.files.numpy_files import NpyRows, NpzRows
+from polyadic.sources.files.row_files import CsvFormat, RowFile
 
 Paths = str | os.PathLike[str]
 

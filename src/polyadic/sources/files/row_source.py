@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,14 +66,14 @@ class RowSource:
         weight: str | None,
         missing: str,
         single_target: bool,
-        part: Part | None = None,
     ) -> None:
         self._files = list(files)
         self.files = [file.path for file in files]
         self.names, self.targets, self.weight = list(names), list(targets), weight
         self.single_target = single_target
         self.n_dropped: int | None = None
-        self._missing, self._part = missing, part
+        self._missing = missing
+        self._part: Part | None = None
         self._columns = [*names, *targets, *([] if weight is None else [weight])]
 
     @property
@@ -127,7 +128,7 @@ class RowSource:
             raise ValueError("This source is a part already. Split the one that open_rows returns.")
         hashes = self._first_hashes(seed)
         kept, held_out = holdout.split(len(hashes), lambda _: hashes, fraction, seed)
-        return self._with(kept), self._with(held_out or Part(seed, above=2**64 - 1))
+        return self._take_part(kept), self._take_part(held_out or Part(seed, above=2**64 - 1))
 
     def _first_hashes(self, seed: int) -> NDArray[np.uint64]:
         """Return the hashes of all rows where they are few, and of more than few where not."""
@@ -149,16 +150,10 @@ class RowSource:
         part = "" if self._part is None else ", a part of the rows"
         return f"RowSource({files}, {inputs}, target={target}{weight}{part})"
 
-    def _with(self, part: Part) -> RowSource:
-        return RowSource(
-            self._files,
-            self.names,
-            self.targets,
-            self.weight,
-            self._missing,
-            self.single_target,
-            part,
-        )
+    def _take_part(self, part: Part) -> RowSource:
+        source = copy(self)
+        source._part, source.n_dropped = part, None
+        return source
 
     def _batches(self) -> Generator[Batch]:
         """Put the rows of all files into batches of equal size."""
@@ -188,7 +183,7 @@ class RowSource:
         dropped, inputs = 0, len(self.names)
         for file in self._files:
             for block in file.blocks(self._columns, self.batch_rows):
-                values = self._checked(file, block)
+                values = self._check_block(file, block)
                 dropped += block.values.shape[1] - values.shape[1]
                 if self._part is not None:
                     targets = values[inputs : inputs + len(self.targets)]
@@ -197,7 +192,7 @@ class RowSource:
                     yield values
         self.n_dropped = dropped
 
-    def _checked(self, file: RowFile, block: Block) -> NDArray[np.float64]:
+    def _check_block(self, file: RowFile, block: Block) -> NDArray[np.float64]:
         """Return the values without gaps, or raise an error that says where one is."""
         values = block.values
         finite = np.isfinite(values)
@@ -287,6 +282,17 @@ def open_rows(
     if missing not in ("error", "drop"):
         raise ValueError(f"`missing` must be 'error' or 'drop', got {missing!r}.")
     files = open_files(path, CsvFormat(delimiter, decimal, tuple(na)))
+    return select_rows(files, target, columns, weight, missing)
+
+
+def select_rows(
+    files: Sequence[RowFile],
+    target: str | Sequence[str] | None,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    missing: str,
+) -> RowSource:
+    """Return the rows of open files; parameters are those of `open_rows`."""
     targets = [target] if isinstance(target, str) else list(target or ())
     weights = [] if weight is None else [weight]
     others = [*targets, *weights]

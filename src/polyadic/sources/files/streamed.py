@@ -160,7 +160,7 @@ class FileStore:
         compute.memory.reserve(memory_usage.resident() + _BESIDE_STATE)
 
     def close(self) -> None:
-        """Hold nothing outside this process."""
+        """Do nothing: nothing is held outside this process."""
 
 
 def _see(view: View, part: Part | None, target: int, respond: Callable[..., A], rows: Rows) -> Rows:
