@@ -62,6 +62,7 @@ def fit(python=(sys.executable,), **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_kernels_are_compiled_once_and_found_again(tmp_path):
     settings = {"PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -106,6 +107,7 @@ def install(python, built):
     subprocess.run([*pip, "-q", "--upgrade", built], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="environments are laid out as on POSIX")
 @pytest.mark.skipif(not importlib.util.find_spec("hatchling"), reason="needs hatchling for wheels")
@@ -146,6 +148,7 @@ def without_privileges():
     return prefix
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs the modes of POSIX")
 def test_a_read_only_installation_without_a_home_says_so_once_and_works(tmp_path):
@@ -192,7 +195,10 @@ def test_every_file_with_kernels_is_part_of_the_digest():
     folders = {
         path.parent.relative_to(package).as_posix()
         for path in package.rglob("*.py")
-        if re.search(r"polyadic\.model\.jit|numba\.n?jit|from numba import|numba\.extending", path.read_text())
+        if re.search(
+            r"polyadic\.model\.jit|numba\.n?jit|from numba import|numba\.extending",
+            path.read_text(),
+        )
     }
     assert "engines/compiled" in folders
     assert folders <= set(kernel_cache.SOURCES)

@@ -79,6 +79,7 @@ print(json.dumps(outcomes))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize("kind", ["joint", "automatic"])
@@ -116,6 +117,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_ctrl_c_leaves_a_fitted_estimator_and_a_checkpoint(tmp_path):
     n_iter, score, kept = json.loads(run(CTRL_C, tmp_path / "fit.checkpoint").stdout)
@@ -164,6 +166,7 @@ print(json.dumps([message, intact, bool((again == whole).all())]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
 def test_where_the_disk_is_full_the_last_checkpoint_stays(tmp_path):
