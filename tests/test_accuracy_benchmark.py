@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from benchmarks import accuracy
 from benchmarks.collection import COLLECTION
 from benchmarks.real import Source
