@@ -30,6 +30,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(NEEDS[fixture])
 
 
+def pytest_runtest_setup():
+    """Have estimators without a `random_state`, which ask NumPy, draw the same in every run."""
+    np.random.seed(0)  # noqa: NPY002
+
+
 @pytest.fixture
 def rng():
     return np.random.RandomState(0)
