@@ -75,6 +75,21 @@ def test_arrays_agree_with_memory(client, targets, options):
     assert_same_fit(fitted, model(**options).fit(X, y, weight))
 
 
+def test_a_spec_is_opened_on_the_workers(client):
+    """The driver sends names; PyTorch computes where the rows are, and nowhere else."""
+    pytest.importorskip("torch", reason="needs polyadic[gpu]")
+    X, Y, weight = problem()
+    fitted = model(engine="torch").fit(*collections(X, Y[:, 0], weight))
+    assert_same_fit(fitted, model().fit(X, Y[:, 0], weight))
+    assert "torch" in client.submit(_loaded_libraries, pure=False).result()
+
+
+def _loaded_libraries():
+    import sys
+
+    return {name.split(".")[0] for name in sys.modules}
+
+
 def test_arrays_without_weights_agree_with_memory(client):
     X, Y, _ = problem()
     assert_same_fit(model().fit(*collections(X, Y[:, 0])), model().fit(X, Y[:, 0]))
