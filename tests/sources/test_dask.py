@@ -75,12 +75,18 @@ def test_arrays_agree_with_memory(client, targets, options):
     assert_same_fit(fitted, model(**options).fit(X, y, weight))
 
 
-def test_a_spec_is_opened_on_the_workers(client):
-    """The driver sends names; PyTorch computes where the rows are, and nowhere else."""
+def test_a_spec_is_opened_on_the_workers(client, monkeypatch):
+    """A driver without the device sends its name; PyTorch computes where the rows are."""
     pytest.importorskip("torch", reason="needs polyadic[gpu]")
     X, Y, weight = problem()
+    expected = model().fit(X, Y[:, 0], weight)
+
+    def refuse(device):
+        raise ValueError("not on this machine")
+
+    monkeypatch.setattr("polyadic.compute.check_device", refuse)
     fitted = model(engine="torch").fit(*collections(X, Y[:, 0], weight))
-    assert_same_fit(fitted, model().fit(X, Y[:, 0], weight))
+    assert_same_fit(fitted.set_params(engine="auto"), expected)
     assert "torch" in client.submit(_loaded_libraries, pure=False).result()
 
 
