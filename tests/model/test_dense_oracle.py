@@ -22,6 +22,7 @@ from polyadic.model.normal import solve_core
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from tests.oracle import Bits, Cosines, core_jacobian, dense_features, dense_weight
+from tests.small import slow_but
 
 FOURIER = (FourierFeatures(2.0), FourierFeatures(0.7))
 DAMPED = (DampedFourierFeatures(1.5, 0.7), DampedFourierFeatures(4.0, 1.0))
@@ -41,7 +42,13 @@ LAYOUTS = {
     "mixed-plain": TensorLayout.of((*MIXED, *GAUSSIAN, Cosines()), (3, 2), False),
     "mixed-real": TensorLayout.of((PurePowerFeatures(), GAUSSIAN[0]), (3, 2), False),
 }
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+QUICK = {"fourier", "damped-plain", "powers", "own", "mixed", "mixed-plain"}
+every_layout = pytest.mark.parametrize("layout", slow_but(QUICK, LAYOUTS), indirect=True)
+
+
+@pytest.fixture(scope="module")
+def layout(request):
+    return LAYOUTS[request.param]
 
 
 @dataclass

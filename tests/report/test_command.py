@@ -60,6 +60,7 @@ def test_forged_notes_end_in_one_sentence(folder, tmp_path, kind):
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.slow
 def test_a_table_without_the_target_asks_for_an_option_that_exists(folder, tmp_path):
     other = {"a": COLUMNS["a"], "b": COLUMNS["b"], "price": 2 * COLUMNS["target"]}
     table = write_table(tmp_path / "other.csv", other)
@@ -84,6 +85,7 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
     assert len(numbers["inputs"]["curves"]) == 2
 
 
+@pytest.mark.slow
 def test_rows_of_the_fit_are_warned_of(folder, tmp_path):
     words = ["--force", "--out", tmp_path / "page.html"]
     assert report(folder / "model.polyadic", folder / "t.csv", *words)["cautions"]

@@ -57,6 +57,7 @@ def with_sample(folder):
     return path, model, rows
 
 
+@pytest.mark.slow
 def test_without_rows_there_are_no_curves_and_the_page_says_why(folder, tmp_path):
     bare = change_notes(folder / "model.polyadic", tmp_path / "bare.polyadic", sample=None)
     page = tmp_path / "page.html"
@@ -155,6 +156,7 @@ def test_the_pair_is_the_one_that_interacts(friedman):
     assert found.importances[-1].name == "x5"
 
 
+@pytest.mark.slow
 def test_a_curve_beyond_all_predictions_is_told():
     """In rows where two inputs go together, setting one without the other leaves the data."""
     X = np.random.RandomState(0).rand(200, 2)
