@@ -1,11 +1,28 @@
-"""Small material that many tests share: rows as training data, without an estimator."""
+"""Small material that many tests share: maps, rows, and an estimator that is fitted in a moment."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from polyadic import FeatureLearningRegressor
+from polyadic.features import DampedFourierFeatures
 from polyadic.rows.rows import Rows
 from polyadic.sources.arrays import ArraySource
+
+MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+
+
+def smooth_rows(n_rows=300, noise=0.0, seed=0):
+    """Return three inputs in the unit cube, and a smooth target with or without noise."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(n_rows, 3))
+    return X, np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + noise * rng.standard_normal(n_rows)
+
+
+def regressor(feature_maps=MAPS, **parameters):
+    """Return an estimator that learns the weights of two maps, with few and small cores."""
+    small = {"n_basis": 4, "rank": 3, "max_iter": 4, "random_state": 0}
+    return FeatureLearningRegressor(feature_maps, **{**small, **parameters})
 
 
 def data_of(X, y, weight=None, *, scale_inputs=True, single_target=False, groups=None):

@@ -19,6 +19,7 @@ from polyadic.features import (
 )
 from polyadic.model import cpd
 from polyadic.rows.rows import Rows
+from tests.oracle import Cosines
 
 
 class Spiral(GeometricFeatures):
@@ -26,15 +27,6 @@ class Spiral(GeometricFeatures):
 
     def ratio(self, x):
         return (0.5 + 0.4 * x) * np.exp(1j * x)
-
-
-class Cosines(FeatureMap):
-    """A map of a user with a plain form only."""
-
-    is_complex = False
-
-    def plain(self, x, n_basis):
-        return np.cos(np.pi * np.outer(x, np.arange(n_basis)))
 
 
 FOURIER = (FourierFeatures(2.0), FourierFeatures(10.0), FourierFeatures(128.0))

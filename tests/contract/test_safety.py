@@ -12,23 +12,14 @@ from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_info
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
-from polyadic.features import DampedFourierFeatures, FourierFeatures
-
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
-
-
-def problem():
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(300, 3))
-    return X, np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
+from polyadic.features import FourierFeatures
+from tests.small import MAPS, regressor, smooth_rows
 
 
 def fitted(seed=0, n_jobs=2):
     """Fit in several chunks and threads, and return the predictions."""
-    X, y = problem()
-    model = FeatureLearningRegressor(
-        MAPS, n_basis=4, rank=3, max_iter=3, chunk_size=70, n_jobs=n_jobs, random_state=seed
-    )
+    X, y = smooth_rows()
+    model = regressor(max_iter=3, chunk_size=70, n_jobs=n_jobs, random_state=seed)
     return model.fit(X, y).predict(X)
 
 
@@ -61,14 +52,14 @@ def test_fits_in_child_processes_after_a_fit_in_the_parent(method, expected):
 
 
 def test_fits_inside_a_grid_search():
-    X, y = problem()
+    X, y = smooth_rows()
     model = KernelMachineRegressor(MAPS[0], n_basis=4, max_iter=2, n_jobs=2, random_state=0)
     search = GridSearchCV(model, {"rank": [1, 4]}, n_jobs=2, cv=2).fit(X, y)
     assert search.best_params_ == {"rank": 4}
 
 
 def test_cross_validation_does_not_depend_on_the_number_of_jobs():
-    X, y = problem()
+    X, y = smooth_rows()
     results = []
     for n_jobs in (1, 2):
         model = KernelMachineRegressorCV(
@@ -92,16 +83,15 @@ def test_the_threads_of_blas_are_as_before_after_fits_in_several_threads():
 
 
 def test_a_fit_without_state_is_the_same_fit():
-    X, y = problem()
-    settings = {"n_basis": 4, "rank": 3, "max_iter": 4, "n_jobs": 1, "random_state": 0}
-    kept = FeatureLearningRegressor(MAPS, **settings).fit(X, y)
+    X, y = smooth_rows()
+    kept = regressor(n_jobs=1).fit(X, y)
     # The state alone takes 300·3·2·16 bytes, and inputs and responses half as much again.
-    free = FeatureLearningRegressor(MAPS, **settings, memory_limit=4e4, chunk_size=64).fit(X, y)
+    free = regressor(n_jobs=1, memory_limit=4e4, chunk_size=64).fit(X, y)
     np.testing.assert_allclose(free.predict(X), kept.predict(X), rtol=0, atol=1e-7)
 
 
 def test_a_fit_that_cannot_fit_says_what_it_needs():
-    X, y = problem()
+    X, y = smooth_rows()
     model = FeatureLearningRegressor([FourierFeatures(2.0)], n_basis=4, memory_limit="10 kB")
     with pytest.raises(MemoryError, match=r"`memory_limit` must be at least .* MB for 300 rows"):
         model.fit(X, y)
@@ -119,12 +109,12 @@ def test_sizes_in_words(text, expected):
 
 @pytest.mark.parametrize("text", ["much", "1.5XB", "-3GB", ""])
 def test_sizes_that_mean_nothing(text):
-    X, y = problem()
+    X, y = smooth_rows()
     with pytest.raises(ValueError, match="`memory_limit` must be a number of bytes or a string"):
         FeatureLearningRegressor(MAPS, memory_limit=text).fit(X, y)
 
 
 def test_a_limit_needs_an_engine_that_can_be_measured():
-    X, y = problem()
+    X, y = smooth_rows()
     with pytest.raises(ValueError, match="`memory_limit` must be None with engine='reference'"):
         FeatureLearningRegressor(MAPS, engine="reference", memory_limit="1GB").fit(X, y)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from polyadic import FeatureLearningRegressor
 from polyadic.compute import LIMITS_OF_A_CPU, ComputeSpec, few_blas_threads
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
@@ -17,6 +16,7 @@ from polyadic.model import als
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
+from tests import small
 from tests.contract.problems import PROBLEMS, Problem
 from tests.contract.test_engines import assert_same, check_sweep, start_oracle
 
@@ -139,18 +139,14 @@ def test_many_blas_threads_are_lowered_and_come_back():
         assert most() == before
 
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.8)]
-
-
 def regressor(**options):
     shape = {"n_basis": 8, "rank": 4, "alpha": 0.1, "max_iter": 3, "tol": 0, "random_state": 0}
-    return FeatureLearningRegressor(MAPS, **shape, **options)
+    return small.regressor(**shape, **options)
 
 
 @pytest.fixture
-def data(rng):
-    X = rng.uniform(size=(300, 3))
-    return X, np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
+def data():
+    return small.smooth_rows()
 
 
 def test_tensors_in_tensors_out(data, device):

@@ -10,26 +10,19 @@ import scipy.sparse
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import (
-    DampedFourierFeatures,
     FourierFeatures,
     GaussianFeatures,
     PurePowerFeatures,
 )
+from tests.small import MAPS, regressor
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(size=(30, 2))
 Y = np.sin(4 * X[:, 0]) + X[:, 1]
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7)]
-
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch knows the names of its devices"
 )
-
-
-def regressor(**parameters):
-    small = {"feature_maps": MAPS, "n_basis": 4, "rank": 3, "max_iter": 4, "random_state": 0}
-    return FeatureLearningRegressor(**{**small, **parameters})
 
 
 def put(array, value):

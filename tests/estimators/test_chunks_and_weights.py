@@ -8,23 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
-from polyadic.features import DampedFourierFeatures, FourierFeatures
+from polyadic import KernelMachineRegressor, KernelMachineRegressorCV
+from polyadic.features import FourierFeatures
 from polyadic.rows.holdout import row_hash, split
+from tests import small
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7), FourierFeatures(3.0)]
+MAPS = [*small.MAPS, FourierFeatures(3.0)]
 
 
 def data(seed=0, n=60, n_targets=None):
-    rng = np.random.RandomState(seed)
-    X = rng.uniform(size=(n, 3))
-    y = np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)
+    X, y = small.smooth_rows(n, noise=0.1, seed=seed)
     return X, y if n_targets is None else np.stack([y, np.cos(X[:, 0] * 5)], axis=1)
 
 
 def regressor(**parameters):
-    small = {"n_basis": 4, "rank": 3, "max_iter": 4, "alpha": 0.1, "random_state": 0}
-    return FeatureLearningRegressor(MAPS, **{**small, **parameters})
+    return small.regressor(MAPS, **parameters)
 
 
 def same_fit(first, second, X, rtol=1e-7):

@@ -8,17 +8,16 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor
-from polyadic.features import DampedFourierFeatures, FourierFeatures
+from polyadic.features import FourierFeatures
+from tests import small
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7)]
 RNG = np.random.RandomState(0)
 X = RNG.uniform(size=(40, 2))
 Y = 100 + 10 * np.sin(4 * X[:, 0]) + X[:, 1]
 
 
 def regressor(**parameters):
-    small = {"n_basis": 4, "rank": 3, "max_iter": 4, "tol": 0.0, "random_state": 0}
-    return FeatureLearningRegressor(MAPS, **{**small, **parameters})
+    return small.regressor(**{"tol": 0.0, **parameters})
 
 
 class Recorder:

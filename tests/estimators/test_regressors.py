@@ -17,23 +17,20 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_sc
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
+from polyadic import KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import (
-    DampedFourierFeatures,
     FourierFeatures,
     GaussianFeatures,
     PurePowerFeatures,
 )
+from tests import small
+from tests.small import MAPS
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7)]
-RNG = np.random.RandomState(0)
-X = RNG.uniform(size=(60, 3))
-Y = np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2]
+X, Y = small.smooth_rows(60)
 
 
 def regressor(**parameters):
-    small = {"n_basis": 4, "rank": 3, "max_iter": 5, "alpha": 0.01, "tol": 0.0, "random_state": 0}
-    return FeatureLearningRegressor(**{"feature_maps": MAPS, **small, **parameters})
+    return small.regressor(**{"max_iter": 5, "alpha": 0.01, "tol": 0.0, **parameters})
 
 
 @pytest.mark.parametrize(
@@ -226,15 +223,9 @@ def test_it_works_inside_scikit_learns_tools():
 
 
 def test_members_fitted_together_are_those_fitted_one_by_one():
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(300, 3))
-    y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
-    maps = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+    X, y = small.smooth_rows()
     alone, together = (
-        FeatureLearningRegressor(
-            maps, n_basis=4, rank=3, max_iter=4, n_estimators=3, n_jobs=n_jobs, random_state=0
-        ).fit(X, y)
-        for n_jobs in (1, 3)
+        small.regressor(n_estimators=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 3)
     )
     np.testing.assert_array_equal(alone.predict(X), together.predict(X))
     assert alone.loss_curve_ == together.loss_curve_

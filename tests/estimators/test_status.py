@@ -15,9 +15,8 @@ import pytest
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressorCV
 from polyadic.estimators import _progress, _status
-from polyadic.features import DampedFourierFeatures
+from tests.small import MAPS
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7)]
 RNG = np.random.RandomState(0)
 X = RNG.uniform(size=(400, 3))
 Y = np.sin(4 * X[:, 0]) + X[:, 1]

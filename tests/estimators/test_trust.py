@@ -12,12 +12,10 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GroupKFold, KFold
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
-from polyadic.features import DampedFourierFeatures
 from polyadic.model import als
 from polyadic.search.search import Search
-from tests.small import data_of
+from tests.small import MAPS, data_of
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.7)]
 SMALL = {"n_basis": 4, "rank": 3, "max_iter": 4, "random_state": 0}
 
 

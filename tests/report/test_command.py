@@ -76,7 +76,7 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
     model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(ROWS, y)
     polyadic.save(model, tmp_path / "mine.polyadic")
     table = write_table(tmp_path / "t.csv", {"x0": ROWS[:, 0], "x1": ROWS[:, 1], "price": y})
-    words = [tmp_path / "mine.polyadic", "--out", tmp_path / "page.html"]
+    words = [tmp_path / "mine.polyadic", "--force", "--out", tmp_path / "page.html"]
     assert report(*words)["inputs"] is None
     assert report(*words)["ranges"] is None
     numbers = report(words[0], table, *words[1:], "--target", "price")
@@ -85,7 +85,7 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
 
 
 def test_rows_of_the_fit_are_warned_of(folder, tmp_path):
-    words = ["--out", tmp_path / "page.html"]
+    words = ["--force", "--out", tmp_path / "page.html"]
     assert report(folder / "model.polyadic", folder / "t.csv", *words)["cautions"]
     table = write_table(tmp_path / "new.csv", COLUMNS)
     assert not report(folder / "model.polyadic", table, *words)["cautions"]

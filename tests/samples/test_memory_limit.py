@@ -20,7 +20,8 @@ from polyadic.rows.rows import Rows
 from polyadic.samples import disk, memory_usage
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
-from tests.samples.rows import MAPS, table, write
+from tests.small import MAPS
+from tests.sources.rows import table, write
 
 FIT = """
 import json, sys

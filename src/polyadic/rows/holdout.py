@@ -93,6 +93,8 @@ class Part:
 
     def subset(self, fraction: float) -> Part:
         """Return about this fraction of the part's rows; larger subsets hold smaller ones."""
+        if fraction >= 1:  # as floats, bounds of 64 bits would lose their last digits
+            return self
         upto = self.above + int(fraction * (self.upto - self.above))
         return Part(self.seed, self.above, min(upto, self.upto))
 

@@ -21,8 +21,8 @@ from polyadic.features import PurePowerFeatures  # noqa: E402
 from polyadic.sources.dask import DaskSource  # noqa: E402
 from polyadic.sources.dask.cluster import Cluster  # noqa: E402
 from tests.contract.clusters import client as in_process_client  # noqa: E402
-from tests.samples.partitions import (  # noqa: E402
-    MAPS,
+from tests.small import MAPS  # noqa: E402
+from tests.sources.partitions import (  # noqa: E402
     SETTINGS,
     assert_nothing_is_left,
     collections,

@@ -8,11 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from polyadic.features import DampedFourierFeatures
 from polyadic.samples.placement import MemoryPlan
 from polyadic.sources.files import row_source
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(5.0, 0.6)]
 _PLACE = MemoryPlan.place
 PLACES = ("state", "rows", "disk")
 

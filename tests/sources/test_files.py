@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from polyadic import FeatureLearningRegressor, open_rows
-from tests.samples.rows import MAPS, kept_in, small_batches, table, write
+from polyadic import open_rows
+from tests.small import regressor
+from tests.sources.rows import kept_in, small_batches, table, write
 
 
 @pytest.fixture
@@ -42,8 +43,7 @@ def saved(tmp_path, good):
 
 
 def model(**parameters):
-    settings = {"n_basis": 2, "rank": 2, "max_iter": 2, "random_state": 0, "n_jobs": 1}
-    return FeatureLearningRegressor(MAPS, **(settings | parameters))
+    return regressor(**{"n_basis": 2, "rank": 2, "max_iter": 2, "n_jobs": 1, **parameters})
 
 
 def count(source):

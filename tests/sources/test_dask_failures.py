@@ -30,7 +30,8 @@ from polyadic.sources.dask import DaskSource, worker
 from polyadic.sources.dask.cluster import ClusterError, spread
 from polyadic.sources.dask.worker import Chunk, Rows, Setup, Stale, Step
 from tests.contract.clusters import client as in_process_client
-from tests.samples.partitions import MAPS, assert_nothing_is_left, collections, model, problem
+from tests.small import MAPS
+from tests.sources.partitions import assert_nothing_is_left, collections, model, problem
 
 LONG = {"max_iter": 6, "tol": 0.0, "random_state": 1}
 

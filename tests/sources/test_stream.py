@@ -14,8 +14,8 @@ from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
 from polyadic.features import FourierFeatures
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
-from tests.samples.rows import MAPS, PLACES, kept_in, small_batches, table, write
-from tests.small import data_of
+from tests.small import data_of, regressor
+from tests.sources.rows import PLACES, kept_in, small_batches, table, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
@@ -34,8 +34,7 @@ KINDS = {
 
 
 def model(**parameters):
-    settings = {"n_basis": 4, "rank": 3, "max_iter": 4, "random_state": 0, "n_jobs": 2}
-    return FeatureLearningRegressor(MAPS, **(settings | parameters))
+    return regressor(**{"n_jobs": 2, **parameters})
 
 
 @pytest.fixture(scope="module")

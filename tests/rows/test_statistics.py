@@ -105,6 +105,15 @@ def test_a_split_parts_the_rows(n_rows):
     assert abs(outside.sum() - expected) <= (0 if n_rows <= 10_000 else 5 * 0.4 * n_rows**0.5)
 
 
+def test_the_whole_of_a_part_has_its_last_row():
+    """A part ends at the hash of a row, 64 bits of which a float holds 53."""
+    X, y, _ = rows(40)
+    for seed in range(20):
+        _, held = split(40, lambda seed: row_hash([X, y], seed).view(np.uint64), 0.02, seed)
+        assert held.mask(X, y).sum() == 1
+        assert held.subset(1.0).mask(X, y).sum() == 1
+
+
 def test_shares_of_a_part_grow_into_it():
     X, y, _ = rows(5_000)
     part = Part(3, above=2**62)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(code, *arguments, **options):
@@ -30,7 +30,7 @@ def run(code, *arguments, **options):
 KILLED = """
 import itertools, json, os, signal, sys
 from polyadic.storage import checkpoint
-from tests.test_checkpoint import KINDS, problem
+from tests.storage.test_checkpoint import KINDS, problem
 
 checkpoint._FRACTION_OF_TIME = float("inf")  # write at every opportunity
 kind, path = sys.argv[1:]
@@ -93,7 +93,7 @@ def test_killed_in_any_moment_of_a_write_a_fit_goes_on_to_the_same_result(kind, 
 
 CTRL_C = """
 import json, os, signal, sys, threading, time
-from tests.test_checkpoint import KINDS, problem
+from tests.storage.test_checkpoint import KINDS, problem
 
 X, y = problem()
 path = sys.argv[1]
@@ -126,7 +126,7 @@ FULL_DISK = """
 import json, resource, signal, sys
 from pathlib import Path
 from polyadic.storage import checkpoint
-from tests.test_checkpoint import KINDS, problem
+from tests.storage.test_checkpoint import KINDS, problem
 
 checkpoint._FRACTION_OF_TIME = float("inf")
 X, y = problem()

@@ -11,12 +11,11 @@ from sklearn.model_selection import KFold
 
 import polyadic
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
-from polyadic.features import DampedFourierFeatures, GeometricFeatures
+from polyadic.features import GeometricFeatures
 from polyadic.model import als
 from polyadic.storage import checkpoint
 from polyadic.storage.checkpoint import CheckpointError
-
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+from tests.small import MAPS, smooth_rows
 
 
 class Slanted(GeometricFeatures):
@@ -29,9 +28,7 @@ class Slanted(GeometricFeatures):
 
 
 def problem(n_rows=300, n_targets=1):
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(n_rows, 3))
-    y = np.sin(6 * X[:, 0]) * X[:, 1] + X[:, 2] + 0.05 * rng.standard_normal(n_rows)
+    X, y = smooth_rows(n_rows, noise=0.05)
     return X, y if n_targets == 1 else np.column_stack([y, X[:, 0] - y])
 
 
@@ -141,7 +138,7 @@ def test_inside_an_epoch_a_fit_without_state_loses_no_step(
     options, interruption, always_written, tmp_path, monkeypatch
 ):
     # Beyond this many rows a fit has one start, and its first epoch is written too.
-    monkeypatch.setattr("polyadic.estimators._member._TWO_STARTS_ROWS", 10)
+    monkeypatch.setattr("polyadic.estimators._members._TWO_STARTS_ROWS", 10)
     X, y = problem(n_targets=2)
     make, path = KINDS["joint"], tmp_path / "fit.checkpoint"
     options = {"random_state": 0, "chunk_size": 64, "n_jobs": 1, **options}

@@ -6,10 +6,8 @@ import time
 
 import numpy as np
 
-from polyadic import FeatureLearningRegressor
-from polyadic.features import DampedFourierFeatures
+from tests import small
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
 SETTINGS = {"n_basis": 4, "rank": 3, "max_iter": 3, "n_jobs": 1, "random_state": 0}
 
 
@@ -32,7 +30,7 @@ def collections(*arrays):
 
 def model(**options):
     """Return an estimator that fits the problem in a moment."""
-    return FeatureLearningRegressor(MAPS, **{**SETTINGS, **options})
+    return small.regressor(**{**SETTINGS, **options})
 
 
 def assert_nothing_is_left(client):

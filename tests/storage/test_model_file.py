@@ -22,26 +22,16 @@ import polyadic
 from polyadic.estimators import saving
 from polyadic.features import (
     DampedFourierFeatures,
-    FeatureMap,
     FourierFeatures,
     GaussianFeatures,
     PurePowerFeatures,
 )
 from polyadic.storage import model_file
 from polyadic.storage.model_file import ModelFileError
+from tests.oracle import Cosines
 
 X, Y = make_friedman1(50, n_features=5, noise=0.5, random_state=0)
 SMALL = {"rank": 2, "n_basis": 4, "max_iter": 3, "random_state": 0}
-
-
-class Cosines(FeatureMap):
-    is_complex = False
-
-    def __init__(self, stretch=1.0):
-        self.stretch = stretch
-
-    def plain(self, x, n_basis):
-        return np.cos(self.stretch * np.outer(x, np.arange(n_basis)))
 
 
 def learned(maps="auto", y=Y, rows=X, **changes):

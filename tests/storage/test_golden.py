@@ -16,7 +16,7 @@ from polyadic.model import als
 from polyadic.storage.checkpoint import CheckpointError
 from tests.golden.recipe import CHECKPOINTS, Hats, problem
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 MODELS = sorted(path.stem for path in GOLDEN.glob("*.polyadic") if path.stem != "table")
 
 
