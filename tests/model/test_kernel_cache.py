@@ -186,10 +186,11 @@ def test_a_full_disk_is_as_good_as_none(tmp_path):
 
 def test_every_file_with_kernels_is_part_of_the_digest():
     package = ROOT / "src" / "polyadic"
+    compiles = r"polyadic\.model\.jit|numba\.n?jit|from numba import|numba\.extending"
     folders = {
         path.parent.relative_to(package).as_posix()
         for path in package.rglob("*.py")
-        if re.search(r"polyadic\.model\.jit|numba\.n?jit|from numba import|numba\.extending", path.read_text())
+        if re.search(compiles, path.read_text())
     }
     assert "engines/compiled" in folders
     assert folders <= set(kernel_cache.SOURCES)

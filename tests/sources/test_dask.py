@@ -75,6 +75,27 @@ def test_arrays_agree_with_memory(client, targets, options):
     assert_same_fit(fitted, model(**options).fit(X, y, weight))
 
 
+def test_a_spec_is_opened_on_the_workers(client, monkeypatch):
+    """A driver without the device sends its name; PyTorch computes where the rows are."""
+    pytest.importorskip("torch", reason="needs polyadic[gpu]")
+    X, Y, weight = problem()
+    expected = model().fit(X, Y[:, 0], weight)
+
+    def refuse(device):
+        raise ValueError("not on this machine")
+
+    monkeypatch.setattr("polyadic.compute.check_device", refuse)
+    fitted = model(engine="torch").fit(*collections(X, Y[:, 0], weight))
+    assert_same_fit(fitted.set_params(engine="auto"), expected)
+    assert "torch" in client.submit(_loaded_libraries, pure=False).result()
+
+
+def _loaded_libraries():
+    import sys
+
+    return {name.split(".")[0] for name in sys.modules}
+
+
 def test_arrays_without_weights_agree_with_memory(client):
     X, Y, _ = problem()
     assert_same_fit(model().fit(*collections(X, Y[:, 0])), model().fit(X, Y[:, 0]))

@@ -124,7 +124,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         models = self._earlier_models(earlier, layout, data.n_targets)
         count, max_iter = self._setting("n_estimators"), self._setting("max_iter")
         progress = Progress(self, passed, data, count, max_iter)
-        with self._spec().open() as compute, self._checkpoint(data, models, maps) as checkpoint:
+        opened = data.open_compute(self._spec())
+        with opened as compute, self._checkpoint(data, models, maps) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             run: MemberRun[als.Fit] = MemberRun(count, compute, together=is_small(data))
 

@@ -289,7 +289,8 @@ class FeatureLearningRegressor(CPDRegressor):
         """Have every member search for itself, and average them."""
         settings, count = self._settings(data), self._count_members(data)
         progress = Progress(self, passed, data, count, 0)
-        with self._spec().open() as compute, self._checkpoint(data) as checkpoint:
+        opened = data.open_compute(self._spec())
+        with opened as compute, self._checkpoint(data) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             scalings = learn_scalings(data, input_names(self), settings.scale_inputs)
             space = search_space(data, settings, count, compute)

@@ -9,15 +9,16 @@ up.  A fit sees `Data`, `Part` and `View`, and never an array as long as the row
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.compute import Compute
+from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.rows.holdout import Part, split, subset_of
@@ -84,6 +85,8 @@ class Data:
         Whether several members may work on them side by side.
     merged_from : int, optional
         How many rows there were before copies were merged.
+    is_remote : bool
+        Whether other machines compute their sums.
     """
 
     store: Store
@@ -93,6 +96,15 @@ class Data:
     n_dropped: int = 0
     in_memory: bool = True
     merged_from: int | None = None
+    is_remote: bool = False
+
+    @contextmanager
+    def open_compute(self, spec: ComputeSpec) -> Iterator[Compute]:
+        """Open what a fit to these rows computes with; who drives a cluster needs no GPU."""
+        is_elsewhere = self.is_remote and spec.uses_torch
+        here = replace(spec, engine="auto", device=None) if is_elsewhere else spec
+        with here.open() as compute:
+            yield replace(compute, spec=spec)
 
     @property
     def n_rows(self) -> int:

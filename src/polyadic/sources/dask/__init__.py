@@ -75,7 +75,14 @@ class DaskSource:
             store.close()
             raise
         store.n_targets = len(statistics.targets.mean)
-        return Data(store, statistics, view, single_target=self._y.ndim == 1, in_memory=False)
+        return Data(
+            store,
+            statistics,
+            view,
+            single_target=self._y.ndim == 1,
+            in_memory=False,
+            is_remote=True,
+        )
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""
