@@ -20,6 +20,21 @@ settings.register_profile(
 settings.load_profile("polyadic")
 
 
+# What a test needs is told by the fixtures that it asks for.
+NEEDS = {"data_folder": "data", "browser": "browser"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for fixture in NEEDS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(NEEDS[fixture])
+
+
+def pytest_runtest_setup():
+    """Have estimators without a `random_state`, which ask NumPy, draw the same in every run."""
+    np.random.seed(0)  # noqa: NPY002
+
+
 @pytest.fixture
 def rng():
     return np.random.RandomState(0)

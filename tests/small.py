@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from polyadic import FeatureLearningRegressor
 from polyadic.features import DampedFourierFeatures
@@ -10,6 +11,22 @@ from polyadic.rows.rows import Rows
 from polyadic.sources.arrays import ArraySource
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+
+
+def slow_but(quick, values, name=str, **others):
+    """Return values to parametrise with, all but the quick ones marked as slow.
+
+    `quick` are names of values, and so is what has another mark: `cluster={"dask"}`.
+    """
+    names = [name(value) for value in values]
+    marks = {"slow": set(names) - set(quick), **others}
+    assert set(names) >= set().union(quick, *others.values())
+    return [
+        pytest.param(
+            value, id=each, marks=[getattr(pytest.mark, m) for m in marks if each in marks[m]]
+        )
+        for value, each in zip(values, names, strict=True)
+    ]
 
 
 def smooth_rows(n_rows=300, noise=0.0, seed=0):

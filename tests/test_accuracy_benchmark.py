@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 from benchmarks import accuracy
 from benchmarks.collection import COLLECTION
 from benchmarks.real import Source
@@ -52,6 +53,7 @@ def test_errors_are_in_units_of_the_training_targets_variance():
     assert abs(error - 0.25 / (0.25 + 285 / 108)) < 0.03
 
 
+@pytest.mark.slow
 def test_results_of_several_calls_meet_in_one_table(tmp_path):
     X, y = COLLECTION["noise"]()
     results = {"machine": {"cpu": "any", "cpus": 1, "load": 0.0}, "sets": {}}

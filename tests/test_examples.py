@@ -12,6 +12,8 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path, tmp_path):
     environment = {**os.environ, "MPLBACKEND": "agg"}

@@ -28,6 +28,8 @@ def modules_after(statement):
     return set(json.loads(done.stdout))
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_an_import_brings_nothing_heavy_along():
     # scikit-learn itself takes pandas along where it is installed.
     expected = HEAVY & modules_after("import sklearn.base")

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_the_example_runs_and_learns_something():
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)

@@ -165,6 +165,8 @@ def test_an_interruption_before_the_first_epoch_writes_nothing(folder, monkeypat
     assert not (folder / "model.polyadic").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_code_page_without_greek_letters(folder):
     environment = dict(os.environ, PYTHONUTF8="0", PYTHONIOENCODING="cp1252")
     command = [sys.executable, "-m", "polyadic.cli", "fit", "t.csv", *QUICK]

@@ -46,6 +46,7 @@ def table():
     return pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "out": y})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["yacht", "energy", "concrete", "airfoil", "wine"])
 def test_the_chain_on_real_files(run, data_folder, tmp_path, name):
     """Fit, show, evaluate, predict and report; wine with less than the default effort."""
@@ -239,6 +240,8 @@ def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
     assert "KernelMachineRegressor" in run("show", "m.polyadic")
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
     """As a real process, in an empty folder."""
     command = [sys.executable, "-m", "polyadic.cli", "demo"]

@@ -227,6 +227,8 @@ def test_a_missing_extra_says_how_to_get_it(folder, model, monkeypatch, module):
     assert "pip install 'polyadic[app]'" in sentence
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_real_process_gives_exit_codes_fit_for_scripts(folder):
     def run(*words):
         command = [sys.executable, "-m", "polyadic.cli", *words]

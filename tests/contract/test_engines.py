@@ -6,6 +6,8 @@ them one in `SOLVERS`, and a new verb one in `check_sweep`.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from polyadic.sources.files.row_source import open_rows
 from polyadic.sources.files.streamed import FileSource
 from tests.contract.clusters import on_a_cluster
 from tests.contract.problems import PROBLEMS
+from tests.small import slow_but
 
 # Relative to the largest entry of each sum.
 TOLERANCE = {"float64": 1e-9, "float32": 5e-5}
@@ -89,7 +92,18 @@ SOLVERS = {
 }
 
 
-@pytest.fixture(params=SOLVERS)
+# The quick run has every engine and all samples, and one problem of each kind.
+QUICK_SOLVERS = {
+    *("reference, chunks", "compiled, chunks", "compiled, no state", "compiled, disk, threads"),
+    *("compiled, dask", "torch, device"),
+}
+QUICK_PROBLEMS = {
+    *("fourier, weighted", "damped and fourier", "zero columns", "cancelling factor"),
+    *("user's and fourier", "powers, zero column", "plain, all kinds", "mixed, zeros"),
+}
+
+
+@pytest.fixture(params=slow_but(QUICK_SOLVERS, SOLVERS, cluster={"compiled, dask"}))
 def solver(request):
     """Return how to make an engine of a dtype, its samples, chunk size and workers."""
     engine, samples, chunk_size, n_jobs, options = SOLVERS[request.param]
@@ -98,14 +112,14 @@ def solver(request):
         yield lambda dtype: (make(dtype=dtype, **options), SAMPLES[samples], chunk_size, workers)
 
 
-@pytest.fixture(params=["float64", "float32"])
+@pytest.fixture(params=slow_but({"float64"}, ["float64", "float32"]))
 def dtype(request, problem):
     if request.param not in problem.dtypes:
         pytest.skip("the problem itself is beyond single precision")
     return request.param
 
 
-@pytest.fixture(params=PROBLEMS, ids=lambda problem: problem.name)
+@pytest.fixture(params=slow_but(QUICK_PROBLEMS, PROBLEMS, attrgetter("name")))
 def problem(request):
     return request.param
 

@@ -33,6 +33,8 @@ def test_the_number_of_threads_does_not_change_a_fit(n_jobs, expected):
     np.testing.assert_array_equal(fitted(n_jobs=n_jobs), expected[0])
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_fits_inside_joblib(backend, expected):
     results = joblib.Parallel(n_jobs=2, backend=backend)(
@@ -41,6 +43,8 @@ def test_fits_inside_joblib(backend, expected):
     np.testing.assert_array_equal(results, expected)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_fits_in_child_processes_after_a_fit_in_the_parent(method, expected):
     if method not in multiprocessing.get_all_start_methods():
@@ -51,6 +55,8 @@ def test_fits_in_child_processes_after_a_fit_in_the_parent(method, expected):
     np.testing.assert_array_equal(results, expected)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_fits_inside_a_grid_search():
     X, y = smooth_rows()
     model = KernelMachineRegressor(MAPS[0], n_basis=4, max_iter=2, n_jobs=2, random_state=0)

@@ -70,6 +70,8 @@ def test_airline_from_raw_files(tmp_path, cache, monkeypatch, packed, block):
     np.testing.assert_array_equal(again.data, bunch.data)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_memory_holds_the_numbers_and_one_block(tmp_path):
     """The text of the file, 10 MB and more in columns, is never in memory as a whole."""
     flights, planes = tmp_path / "2008.csv", tmp_path / "plane-data.csv"

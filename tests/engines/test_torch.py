@@ -27,7 +27,12 @@ from polyadic.engines.torch.sums import gram  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-needs_gpu = pytest.mark.skipif(len(DEVICES) < 2, reason="no GPU that torch can use")
+no_gpu = pytest.mark.skipif(len(DEVICES) < 2, reason="no GPU that torch can use")
+
+
+def needs_gpu(test):
+    """Mark a test as one for a GPU, and skip it where there is none."""
+    return pytest.mark.gpu(no_gpu(test))
 
 
 @pytest.fixture(params=DEVICES)

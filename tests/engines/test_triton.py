@@ -46,6 +46,7 @@ INTERPRETED = [
 EVERYTHING = [(name, keep) for name in BY_NAME for keep in (True, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "keep"), EVERYTHING if DEVICE == "cuda" else INTERPRETED)
 def test_sums_are_those_of_the_reference(name, keep, monkeypatch):
     # The way of many rows, with products that exchange one input for another.
@@ -58,6 +59,7 @@ def test_sums_are_those_of_the_reference(name, keep, monkeypatch):
     check_sweep(samples, start_oracle(samples, problem), problem, 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fourier, weighted", "cancelling factor"])
 def test_of_few_rows_products_are_formed_anew(name, monkeypatch):
     monkeypatch.setattr(KernelState, "_switch", None)  # not to be called

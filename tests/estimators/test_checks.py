@@ -36,7 +36,7 @@ ESTIMATORS = {
     "default machine": KernelMachineRegressor(),
     "default folds": KernelMachineRegressorCV(),
 }
-SLOW = set()
+QUICK = {"features", "folds", "default machine"}
 
 
 def name_of(check):
@@ -45,7 +45,7 @@ def name_of(check):
 
 def checks():
     for name, estimator in ESTIMATORS.items():
-        marks = [pytest.mark.slow] if name in SLOW else []
+        marks = [] if name in QUICK else [pytest.mark.slow]
         for instance, check in estimator_checks_generator(estimator):
             if name_of(check) != NEEDS_ARRAY_API:
                 yield pytest.param(instance, check, id=f"{name}-{name_of(check)}", marks=marks)
@@ -71,6 +71,8 @@ def run_array_api_checks():
     print(count)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_arrays_of_another_namespace():
     done = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import *; run_array_api_checks()"],

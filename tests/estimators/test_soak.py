@@ -92,6 +92,8 @@ def counts_memory():
     return os.path.exists("/proc/self/fd") and hasattr(ctypes.CDLL(None), "mallinfo2")
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(not counts_memory(), reason="needs /proc and glibc's mallinfo2")
 def test_fifty_fits_leave_memory_threads_handles_and_files_as_they_were(tmp_path):
     done = subprocess.run(

@@ -96,6 +96,8 @@ KernelMachineRegressor(n_basis=4, rank=3, max_iter=2).fit(X, X[:, 0])
 """
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_the_first_compilation_is_told_on_a_real_terminal(tmp_path):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "COLUMNS": "120"}

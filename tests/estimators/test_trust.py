@@ -135,6 +135,7 @@ def test_rows_of_a_group_are_held_out_together():
     assert data.n_distinct == 400
 
 
+@pytest.mark.slow
 def test_an_automatic_fit_with_groups_is_not_fooled_by_copies_with_noise():
     """Four noisy copies of each row of pure noise: held-out copies would tell the answer."""
     rng = np.random.RandomState(0)

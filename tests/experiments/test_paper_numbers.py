@@ -32,6 +32,7 @@ def mean_error(estimator_of, folder, name, seeds):
     return np.mean(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n_splits"), [("yacht", 10), ("energy", 3)])
 def test_feature_learning_is_as_good_as_printed(name, n_splits, data_folder):
     seeds = range(1, n_splits + 1)
@@ -39,6 +40,7 @@ def test_feature_learning_is_as_good_as_printed(name, n_splits, data_folder):
     assert error <= FEATURE_LEARNING[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n_splits"), [("yacht", 4), ("energy", 1)])
 def test_cross_validation_is_as_good_as_printed(name, n_splits, data_folder):
     seeds = range(1, n_splits + 1)

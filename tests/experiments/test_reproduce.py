@@ -84,6 +84,7 @@ def command(data_folder, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_reproduce_writes_fits_tables_and_pictures(command, tmp_path):
     result = command("table2", "--datasets", "yacht", "--restarts", "2")
     assert result.exit_code == 0, result.output
@@ -183,6 +184,8 @@ def test_a_file_of_fits_that_is_none_is_left_alone(command, tmp_path):
     assert path.read_text() == "experiment,dataset\ntable1,yacht\n"
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_mistakes_are_told_in_a_sentence(tmp_path):
     for words in (
         ["reproduce", "table3"],

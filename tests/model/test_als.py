@@ -21,6 +21,7 @@ from polyadic.model import als, cpd, mixing
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from tests import oracle
+from tests.small import slow_but
 
 FORMS = [(kind, sign) for kind in mixing.MIXINGS for sign in (False, True)][1:]
 COMPLEX = (FourierFeatures(2.0), DampedFourierFeatures(1.5, 0.7), PurePowerFeatures())
@@ -91,7 +92,7 @@ class Objective:
 
 
 @pytest.mark.parametrize(("kind", "nonnegative"), FORMS)
-@pytest.mark.parametrize("data", ["noise", "twins", "constant"])
+@pytest.mark.parametrize("data", slow_but({"twins"}, ["noise", "twins", "constant"]))
 @given(
     seed=st.integers(0, 10**6),
     layout=st.sampled_from(LAYOUTS),

@@ -62,6 +62,8 @@ def fit(python=(sys.executable,), **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_kernels_are_compiled_once_and_found_again(tmp_path):
     settings = {"PYTHONPATH": str(ROOT / "src"), "NUMBA_CACHE_DIR": str(tmp_path)}
     compiled = fit(**settings)
@@ -105,6 +107,8 @@ def install(python, built):
     subprocess.run([*pip, "-q", "--upgrade", built], check=True)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="environments are laid out as on POSIX")
 @pytest.mark.skipif(not importlib.util.find_spec("hatchling"), reason="needs hatchling for wheels")
 def test_an_upgrade_computes_with_its_own_kernels(tmp_path, environment):
@@ -144,6 +148,8 @@ def without_privileges():
     return prefix
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs the modes of POSIX")
 def test_a_read_only_installation_without_a_home_says_so_once_and_works(tmp_path):
     package = tmp_path / "polyadic"

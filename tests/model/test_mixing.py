@@ -7,6 +7,8 @@ computed here from F and y themselves, not from the sums the solvers see.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from scipy.optimize import lsq_linear, minimize, minimize_scalar, nnls
 from polyadic.model import mixing
 from polyadic.model.mixing import solve_mixing
 from polyadic.model.normal import NormalEquations
+from tests.small import slow_but
 
 FORMS = [
     ("simplex", False),
@@ -103,7 +106,8 @@ KINDS = [
     zero_target,
     opposite_target,
 ]
-every_problem = pytest.mark.parametrize("problem", KINDS, ids=lambda kind: kind.__name__)
+QUICK = {"random_columns", "twin_columns", "positive_columns", "tiny_and_huge_columns"}
+every_problem = pytest.mark.parametrize("problem", slow_but(QUICK, KINDS, attrgetter("__name__")))
 
 
 def solve(F, y, kind, nonnegative, beta):

@@ -99,6 +99,7 @@ def test_what_it_reads_is_not_overwritten(folder, name):
     assert (folder / name).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_names_of_all_kinds_are_names(tmp_path):
     """Dollar signs are no mathematics, and no font lacks a glyph that the page writes as text."""
     names = ["rate_$a_{$", "cost $ per $m", "温度 🌡", "tab\there"]

@@ -113,6 +113,7 @@ def test_rare_levels_are_grouped(with_sample, tmp_path):
     assert curve["values"][1] == pytest.approx(total / 3, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_table_of_many_rows_shows_the_ends_of_all_of_them(folder, tmp_path):
     columns = categories(3000, seed=1)
     columns["age"][2345], columns["age"][1234] = 7, 99

@@ -74,6 +74,8 @@ def in_a_process(path, limit):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the peak of a process")
 def test_a_process_stays_under_its_limit(large):
     """All rows would take 288 MB beyond the 300 that the libraries take before the first row."""

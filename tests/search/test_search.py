@@ -110,6 +110,7 @@ def test_a_sharper_map_starts_from_the_same_function(n_basis, rng):
     np.testing.assert_allclose(features @ dense_weight(finer.model.cores[0]), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_target_too_fine_for_the_candidates_is_sharpened():
     rng = np.random.RandomState(0)
     X = rng.uniform(size=(600, 2))
@@ -123,6 +124,7 @@ def test_a_target_too_fine_for_the_candidates_is_sharpened():
     assert model.score(X, y) > max(0.8, fixed.score(X, y))
 
 
+@pytest.mark.slow
 def test_an_input_left_out_is_one_averaged_over(rng):
     member = search(replace(SPACE, n_basis=((2,) * 4,)))
     candidate = Candidate(MAP, (2,) * 4, 3, 1e-3, 0.0, False)
@@ -251,6 +253,7 @@ def test_a_random_state_fixes_the_fit(fitted):
     assert not np.array_equal(other.predict(X), fitted.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_on_a_line_it_is_as_good_as_a_ridge(seed):
     rng = np.random.RandomState(seed)
@@ -262,6 +265,7 @@ def test_on_a_line_it_is_as_good_as_a_ridge(seed):
     assert np.mean((ours.predict(X[300:]) - y[300:]) ** 2) <= 1.05 * expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_of_noise_it_learns_next_to_nothing(seed):
     rng = np.random.RandomState(seed)

@@ -31,6 +31,7 @@ from tests.sources.partitions import (  # noqa: E402
 )
 
 dd = pytest.importorskip("dask.dataframe", reason="needs polyadic[dask]")
+pytestmark = [pytest.mark.cluster, pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ from tests.contract.clusters import client as in_process_client
 from tests.small import MAPS
 from tests.sources.partitions import assert_nothing_is_left, collections, model, problem
 
+pytestmark = pytest.mark.cluster
 LONG = {"max_iter": 6, "tol": 0.0, "random_state": 1}
 
 
@@ -86,6 +87,8 @@ class Killer:
         return counting
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_worker_killed_at_any_moment_does_not_change_the_result(monkeypatch):
     X, Y, weight = problem()
     arrays = collections(X, Y[:, 0], weight)
@@ -153,6 +156,7 @@ def press_ctrl_c(estimator, arrays, path):
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_model_a_checkpoint_and_an_empty_cluster(tmp_path):
     X, Y, weight = problem()
     path, arrays = tmp_path / "fit", collections(X, Y[:, 0], weight)
@@ -170,6 +174,8 @@ def test_ctrl_c_leaves_a_model_a_checkpoint_and_an_empty_cluster(tmp_path):
     assert_array_equal(resumed.predict(X), expected.predict(X))
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tmp_path):
     X, Y, weight = problem()
     path, arrays = tmp_path / "fit", collections(X, Y[:, 0], weight)
@@ -199,6 +205,8 @@ def test_a_fit_without_workers_ends_soon_and_its_checkpoint_goes_on_elsewhere(tm
         assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_cluster_that_never_had_workers_is_an_error_soon():
     with (
         fresh_cluster(0, processes=False),
@@ -208,6 +216,8 @@ def test_a_cluster_that_never_had_workers_is_an_error_soon():
         model().fit(*collections(*problem()))
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_lost_scheduler_is_an_error_soon():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -233,6 +243,8 @@ def _ends_its_worker(block):
     os._exit(1)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_a_task_that_ends_its_workers_is_an_error_in_words():
     X, y = collections(*problem()[:2])
     with (
@@ -243,6 +255,8 @@ def test_a_task_that_ends_its_workers_is_an_error_in_words():
         model().fit(X.map_blocks(_ends_its_worker, meta=np.empty((0, 0))), y)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_chunks_move_to_workers_that_come_and_go():
     X, Y, weight = problem()
     layout, cores = _layout()

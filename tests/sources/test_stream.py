@@ -14,7 +14,7 @@ from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
 from polyadic.features import FourierFeatures
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
-from tests.small import data_of, regressor
+from tests.small import data_of, regressor, slow_but
 from tests.sources.rows import PLACES, kept_in, small_batches, table, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -58,7 +58,7 @@ def source_of(folder, target="u", weight=None, **options):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but({"weights", "several targets", "subsample"}, KINDS))
 def test_the_fit_is_the_one_in_memory(rows, folder, monkeypatch, kind, place):
     parameters, target, weight = KINDS[kind]
     if (kind, place) == ("reference", "state"):
@@ -76,6 +76,7 @@ def test_the_fit_is_the_one_in_memory(rows, folder, monkeypatch, kind, place):
     assert list(found.feature_names_in_) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_threads_do_not_change_the_last_digit(folder, monkeypatch, place):
     kept_in(monkeypatch, place)
@@ -86,6 +87,7 @@ def test_threads_do_not_change_the_last_digit(folder, monkeypatch, place):
             np.testing.assert_array_equal(mine, first)
 
 
+@pytest.mark.slow
 def test_files_do_not_change_the_last_digit(rows, folder, tmp_path_factory, monkeypatch):
     """Many small files, one huge row group, or rows in memory between passes: the same sums."""
     many, one = tmp_path_factory.mktemp("many"), tmp_path_factory.mktemp("one")
@@ -132,6 +134,7 @@ def test_an_automatic_fit_on_few_rows_is_the_one_in_memory(rows, tmp_path):
     np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_search_on_disk_is_the_one_in_memory_on_all_parts(rows, folder, monkeypatch):
     """Few rows are screened on, some halved on; climbing sees all of them, where they are."""
     monkeypatch.setattr("polyadic.search.search._LEAST_SCREENED", 200)
@@ -145,6 +148,7 @@ def test_a_search_on_disk_is_the_one_in_memory_on_all_parts(rows, folder, monkey
     np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_device_computes_rows_on_disk(rows, folder, monkeypatch):
     pytest.importorskip("torch")
     X, y, w = rows

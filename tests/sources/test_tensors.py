@@ -142,6 +142,7 @@ def test_weights_targets_and_rows_of_weight_zero(rng):
     np.testing.assert_allclose(host(model.predict(there)), expected.predict(X), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_an_automatic_fit_of_tensors(rng):
     X, y = smooth(rng, 300)
     options = {"n_estimators": 1, "effort": 0.02, "random_state": 0, **TORCH}
@@ -257,6 +258,7 @@ def test_knots_may_be_a_subnormal_gap_apart():
     np.testing.assert_allclose(found, scaling.apply(X), atol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_search_leaves_rows_on_their_device(rng, monkeypatch):
     X, y = smooth(rng, 400)
     weight = rng.randint(1, 3, len(X)).astype(float)

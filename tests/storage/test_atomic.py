@@ -71,6 +71,8 @@ def leave_behind(path):
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(os.name == "nt", reason="whether a process runs is not asked there")
 @pytest.mark.parametrize("name", ["fit", "a" * 240, "f[i].*t"])
 def test_what_a_process_left_is_removed_when_it_is_gone(name, tmp_path):

@@ -79,6 +79,8 @@ print(json.dumps(outcomes))
 """
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize("kind", ["joint", "automatic"])
 def test_killed_in_any_moment_of_a_write_a_fit_goes_on_to_the_same_result(kind, tmp_path):
@@ -115,6 +117,8 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_ctrl_c_leaves_a_fitted_estimator_and_a_checkpoint(tmp_path):
     n_iter, score, kept = json.loads(run(CTRL_C, tmp_path / "fit.checkpoint").stdout)
     assert n_iter >= 1
@@ -162,6 +166,8 @@ print(json.dumps([message, intact, bool((again == whole).all())]))
 """
 
 
+@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
 def test_where_the_disk_is_full_the_last_checkpoint_stays(tmp_path):
     message, intact, same = json.loads(run(FULL_DISK, tmp_path / "fit.checkpoint").stdout)

@@ -233,6 +233,7 @@ def assert_refused(folder, content):
         polyadic.load(path)
 
 
+@pytest.mark.slow
 def test_flipped_bits_are_noticed(saved, tmp_path, rng):
     for place in range(len(saved)):
         changed = bytearray(saved)
@@ -339,6 +340,7 @@ def test_resealing_by_itself_changes_nothing(saved, tmp_path):
     np.testing.assert_array_equal(after, before)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=st.data())
 def test_forged_descriptions_load_or_are_refused(saved, tmp_path_factory, data):
