@@ -11,7 +11,7 @@ import click
 
 from polyadic.cli.errors import Mistake, reported, warn
 from polyadic.cli.measures import warn_of_few
-from polyadic.cli.options import config_option, csv_options, estimator_options, force_option
+from polyadic.cli.options import CONFIG, config_option, csv_options, estimator_options, force_option
 from polyadic.cli.outputs import (
     PREDICTIONS_HEADER,
     as_lines,
@@ -93,7 +93,7 @@ def fit(
     **parameters: Any,
 ) -> None:
     """Fit a model on DATA (Parquet, CSV, npy or npz, or a folder) and write it to a file."""
-    check_output(out, [data], force)
+    check_output(out, [data, ctx.meta.get(CONFIG), parameters["checkpoint"]], force)
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj

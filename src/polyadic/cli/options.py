@@ -20,6 +20,9 @@ _NOT_OPTIONS = {"self", "feature_maps", "warm_start", "verbose"}
 
 # What the command does otherwise than the estimator.
 _HELP = {"random_state": "Seed; 0 by default, so that a command gives the same model again."}
+CONFIG = "polyadic.config"
+"""Where the context of a command keeps the path of its configuration."""
+
 _TRUE_OR_FALSE = {"true": True, "false": False}
 
 
@@ -121,6 +124,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
         raise Mistake(f"{path} is not TOML: {error}") from error
     values = {name.replace("-", "_"): value for name, value in content.items()}
     ctx.obj = feature_maps(values.pop("feature_maps", None), path)
+    ctx.meta[CONFIG] = path
     known = {_name(option): option for option in ctx.command.params}
     for name in values:
         if name not in known or name in ("config", "data"):
