@@ -17,6 +17,7 @@ from polyadic.sources.files.row_files import (
     ParquetRows,
     RowFile,
 )
+from polyadic.sources.files.sniff import SAVE, format_of
 
 Paths = str | os.PathLike[str]
 
@@ -90,9 +91,10 @@ def _open_file(found: Found, csv: CsvFormat) -> RowFile:
     """Return the file by the ending of its name."""
     path, kind = found.path, _format_of(found.path)
     if kind is None:
+        what = format_of(path)
+        known = f"a CSV, Parquet, npy or npz file ({', '.join(_FORMATS)}, .csv.gz or .csv.bz2)"
         raise ValueError(
-            f"`path` must end in {', '.join(_FORMATS)} or .csv.gz, got {path}. Save the table as "
-            "CSV or Parquet, or rename the file."
+            f"`path` must be {known}, got {path}{what and f', which is {what}'}. {SAVE}"
         )
     if kind in ("npy", "npz"):
         return (NpyRows if kind == "npy" else NpzRows)(path, found.partition)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.sources.files.sniff import check_csv, is_number
+from polyadic.sources.files.sniff import FormatError, check_csv, is_number
 
 NUMBER = "number"
 # What Parquet reads of a column chunk at a time; a whole one may be larger than memory.
@@ -184,11 +184,12 @@ class RowFile(ABC):
             raise
         except RowsError:
             raise
+        except FormatError as error:
+            raise OSError(f"{self.path} cannot be read: {_sentence(error)}") from error
         except (OSError, ValueError, EOFError) as error:
             what = str(self.path) if row_group is None else f"Row group {row_group} of {self.path}"
-            raise OSError(
-                f"{what} cannot be read: {_sentence(error)} Write the file anew, or leave it out."
-            ) from error
+            remedy = "Write the file anew, or leave it out."
+            raise OSError(f"{what} cannot be read: {_sentence(error)} {remedy}") from error
 
 
 class ParquetRows(RowFile):
@@ -269,7 +270,7 @@ class CsvRows(RowFile):
             schema = file.schema
         names = schema.names
         if names and all(is_number(name) for name in names):
-            raise ValueError(
+            raise FormatError(
                 f"its first line is {', '.join(names[:4])}, so it seems to have no header. Put a "
                 "line with the names of the columns before it."
             )
@@ -277,7 +278,7 @@ class CsvRows(RowFile):
         self._flags = {field.name for field in schema if types.is_boolean(field.type)}
         for field in schema:
             if types.is_binary(field.type):
-                raise ValueError(
+                raise FormatError(
                     f"column {field.name!r} is not UTF-8 text. Save the file in that encoding."
                 )
             empty = types.is_null(field.type)  # as far as the first block tells
