@@ -65,7 +65,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     default=True,
     help="Keep at most 1000 rows of the fit in the model file, for its report.",
 )
-@click.option("--verbose", is_flag=True, help="Print a line for each epoch.")
+@click.option("--verbose", is_flag=True, help="Print a line for each epoch or stage.")
 @_JSON
 @force_option
 @config_option

@@ -71,8 +71,15 @@ def _documented() -> dict[str, str]:
     """Return what the estimator's docstring says of each parameter."""
     text = inspect.getdoc(FeatureLearningRegressor) or ""
     section = text.split("Parameters\n----------\n", 1)[1].split("\n\nAttributes\n")[0]
-    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
-    return {name: " ".join(body.split()).replace("`", "") for name, body in entries}
+    entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)+)", section, re.MULTILINE)
+    texts = {name: f"{' '.join(body.split())} {_choices(kind)}" for name, kind, body in entries}
+    return {name: text.replace("`", "").strip() for name, text in texts.items()}
+
+
+def _choices(kind: str) -> str:
+    """Return the words that a parameter may be, from the type that the docstring gives it."""
+    found = re.search(r"\{(.*?)\}", kind)
+    return "" if found is None else f"One of {found[1]}.".replace('"', "")
 
 
 def csv_options(command: F) -> F:
