@@ -101,13 +101,13 @@ def test_a_fit_comes_to_an_end_when_its_time_is_over(monkeypatch):
 def test_named_maps_stop_at_their_time_too(monkeypatch):
     X, y = problem()
     clock = [0.0]
-    epochs = als._with
+    epochs = als._add_epoch
 
     def tick(*arguments):
         clock[0] += 1.0
         return epochs(*arguments)
 
-    monkeypatch.setattr(als, "_with", tick)
+    monkeypatch.setattr(als, "_add_epoch", tick)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     settings = {**SMALL, "max_iter": 50, "tol": 0.0, "n_jobs": 1}
     model = FeatureLearningRegressor(MAPS, **settings, max_time=5).fit(X, y)
