@@ -59,11 +59,14 @@ def test_an_input_is_never_replaced(folder):
     fit("t.csv")
     (folder / "link.csv").symlink_to("t.csv")
     (folder / "parts").mkdir()
+    (folder / "t.toml").write_text("rank = 2")
     write("parts/t.csv", table(50))
     for words in (
         ["fit", "t.csv", "--out", "t.csv"],
         ["fit", "t.csv", "--out", "link.csv"],
         ["fit", "parts", "--out", "parts/model.polyadic"],
+        ["fit", "t.csv", "--config", "t.toml", "--out", "t.toml"],
+        ["fit", "t.csv", "--checkpoint", "state", "--out", "state"],
         ["predict", "model.polyadic", "t.csv", "--out", "./t.csv"],
         ["report", "model.polyadic", "--out", "model.polyadic"],
         ["report", "model.polyadic", "t.csv", "--out", "t.csv"],
@@ -264,7 +267,39 @@ def test_thousands_that_are_read_as_decimals_are_told(folder):
     rows = "\n".join(f"{i % 7 + 1},137;0,{i % 9 + 1};{i}" for i in range(60))
     (folder / "t.csv").write_text("people;x;target\n" + rows)
     said = fit("t.csv", "--delimiter", ";", "--decimal", ",").stderr
-    assert "every value of 'people' has three digits after the comma, such as '1,137'" in said
+    assert "every comma in 'people' has three digits after it, such as in '1,137'" in said
+
+
+def test_thousands_beside_small_numbers_are_told(folder):
+    rows = "\n".join(f"{137 if i % 2 else '4,137'};0,{i % 9 + 1};{i}" for i in range(60))
+    (folder / "t.csv").write_text("people;x;target\n" + rows)
+    said = fit("t.csv", "--delimiter", ";", "--decimal", ",").stderr
+    assert "every comma in 'people' has three digits after it, such as in '4,137'" in said
+
+
+def test_commas_that_may_be_either_are_not_called_thousands(folder):
+    """Another column has decimal commas beyond doubt, so these may be decimals as well."""
+    rows = "\n".join(f"{i % 7 + 1},137;0,{i % 9 + 1}5;{i}" for i in range(60))
+    (folder / "t.csv").write_text("people;x;target\n" + rows)
+    said = fit("t.csv", "--delimiter", ";", code=2).stderr
+    assert "commas of thousands or of decimals in 'people' (row 1 is '1,137')" in said
+    assert "decimal commas in 'x' (row 1 is '0,15')" in said
+
+
+def test_three_decimals_after_a_zero_are_no_thousands(folder):
+    rows = "\n".join(f"0,{i + 100};{i}" for i in range(60))
+    (folder / "t.csv").write_text("x;target\n" + rows)
+    said = fit("t.csv", "--delimiter", ";", code=2).stderr
+    assert "decimal commas in 'x'" in said
+    assert "thousands" not in said
+
+
+def test_points_of_thousands_are_no_decimal_points(folder):
+    rows = "\n".join(f"{i + 100}.137;0,{i % 9 + 1};{i}" for i in range(60))
+    (folder / "t.csv").write_text("people;x;target\n" + rows)
+    said = fit("t.csv", "--delimiter", ";", "--decimal", ",", code=2).stderr
+    assert "thousands separators in 'people' (row 1 is '100.137')" in said
+    assert "decimal points" not in said
 
 
 def test_a_later_table_is_read_with_the_types_of_the_fit(folder):

@@ -307,3 +307,8 @@ def test_every_option_is_explained():
         for option in command.params:
             if option.param_type_name == "option":
                 assert option.help, f"{command.name} {option.name}"
+
+
+def test_an_option_with_a_choice_of_words_lists_them():
+    text = " ".join(CliRunner().invoke(main, ["fit", "--help"]).output.split())
+    assert "What computes a chunk of rows. One of auto, compiled, torch, reference." in text

@@ -154,7 +154,7 @@ def test_rows_that_cannot_be_used(folder):
         (["text.parquet"], "text in 'kind'.*--ignore NAME"),
         (["t.parquet", "--target", "z"], "no column 'z'. Pass --target"),
         (["gap.parquet"], r"missing values in 'a' \(1 row, first row 8\).*--missing drop"),
-        (["config.toml"], "must end in"),
+        (["config.toml"], "must be a CSV, Parquet, npy or npz file"),
     ):
         result = fit(*words, code=2)
         assert re.search(message, result.stderr), result.stderr

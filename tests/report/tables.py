@@ -45,7 +45,7 @@ def report(*words):
     def refuse(constant):
         raise AssertionError(f"{constant} is not JSON")
 
-    return json.loads(run("report", *words, "--json"), parse_constant=refuse)
+    return json.loads(run("report", *words, "--json", "--force"), parse_constant=refuse)
 
 
 def change_notes(path, out, **changes):

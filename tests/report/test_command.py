@@ -54,9 +54,13 @@ FORGED = {
 @pytest.mark.parametrize("kind", FORGED)
 def test_forged_notes_end_in_one_sentence(folder, tmp_path, kind):
     forged = change_notes(folder / "model.polyadic", tmp_path / "forged.polyadic", **FORGED[kind])
-    sentence = refused("report", forged, "--out", tmp_path / "page.html")
-    assert "forged.polyadic cannot be reported on" in sentence
-    assert repr(next(iter(FORGED[kind]))) in sentence
+    table = folder / "t.csv"
+    for words in (["report", "--out", tmp_path / "page.html"], ["show"], ["show", "--json"]):
+        sentence = refused(words[0], forged, *words[1:])
+        assert "forged.polyadic cannot be used" in sentence
+        assert repr(next(iter(FORGED[kind]))) in sentence
+    for command in ("predict", "evaluate"):
+        assert "forged.polyadic cannot be used" in refused(command, forged, table)
     assert not (tmp_path / "page.html").exists()
 
 
@@ -88,9 +92,11 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
 @pytest.mark.slow
 def test_rows_of_the_fit_are_warned_of(folder, tmp_path):
     words = ["--force", "--out", tmp_path / "page.html"]
-    assert report(folder / "model.polyadic", folder / "t.csv", *words)["cautions"]
-    table = write_table(tmp_path / "new.csv", COLUMNS)
-    assert not report(folder / "model.polyadic", table, *words)["cautions"]
+    renamed = write_table(tmp_path / "new.csv", COLUMNS)
+    for table in (folder / "t.csv", renamed):
+        assert report(folder / "model.polyadic", table, *words)["cautions"]
+    others = write_table(tmp_path / "t.csv", {name: v[:50] for name, v in COLUMNS.items()})
+    assert not report(folder / "model.polyadic", others, *words)["cautions"]
 
 
 @pytest.mark.parametrize("name", ["model.polyadic", "t.csv"])

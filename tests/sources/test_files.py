@@ -313,7 +313,7 @@ def test_paths_that_stand_for_nothing(saved, tmp_path):
     for wrong in (tmp_path / "gone.parquet", str(tmp_path / "*.csv"), []):
         with pytest.raises(FileNotFoundError):
             open_rows(wrong, "y")
-    with pytest.raises(ValueError, match=r"must end in .*got .*t.xlsx"):
+    with pytest.raises(ValueError, match=r"must be .*got .*t.xlsx, which is Parquet"):
         open_rows(path.rename(tmp_path / "t.xlsx"), "y")
     with pytest.raises(ValueError, match=r"t.xlsx is a file that holds no rows.*glob"):
         open_rows(tmp_path, "y")

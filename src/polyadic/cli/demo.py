@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import as_user_errors
-from polyadic.cli.measures import measure
 from polyadic.cli.options import force_option
 from polyadic.cli.outputs import check_output
 
@@ -68,16 +67,14 @@ def _report(entry: Entry, out: str) -> str:
     except ImportError:
         return "For a report with pictures: pip install 'polyadic[app]'."
     X, y = entry.rows
-    predicted = entry.model.predict(X)
     subject = Subject(
         model=entry.model,
         X=X,
         target=entry.dataset,
         names=[f"x{place}" for place in range(X.shape[1])],
         actual=y,
-        predicted=predicted,
+        predicted=entry.model.predict(X),
         measured_on="held-out rows",
-        metrics=measure(y, predicted),
         rows_are="the held-out rows",
         facts=[("data", entry.dataset), ("training time", f"{entry.seconds:.2f} s")],
     )

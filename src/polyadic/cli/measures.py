@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,10 @@ class Comparison:
         """Number of rows."""
         return 0 if self._evaluation is None else self._evaluation.n_rows
 
-    def add(self, y: NDArray[np.float64], predicted: NDArray[np.float64]) -> Self:
+    def add(self, y: NDArray[np.float64], predicted: NDArray[np.float64]) -> None:
         """Add rows: vectors of targets and of predictions."""
         if not len(y):
-            return self
+            return
         found = Evaluation.of(y[:, None], predicted[:, None])
         self._evaluation = found if self._evaluation is None else self._evaluation + found
         pairs = np.column_stack([y, predicted])[self._skip :: self._stride]
@@ -45,7 +45,6 @@ class Comparison:
             self._pairs = self._pairs[::2]
             self._skip += self._stride * odd
             self._stride *= 2
-        return self
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -65,11 +64,6 @@ class Comparison:
         """Return the errors, and a part of the pairs for pictures."""
         actual, predicted = self._pairs.T
         return {"metrics": self.metrics, "actual": actual.copy(), "predicted": predicted.copy()}
-
-
-def measure(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> dict[str, Any]:
-    """Return errors in the target's units, and R² where the target varies."""
-    return Comparison().add(y, predicted).metrics
 
 
 def warn_of_few(metrics: dict[str, Any], rows: str = "rows") -> str | None:

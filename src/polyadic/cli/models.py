@@ -11,7 +11,7 @@ import click
 
 from polyadic.cli.errors import Mistake, as_user_errors, warn
 from polyadic.cli.measures import warn_of_few
-from polyadic.cli.options import config_option, csv_options, estimator_options, force_option
+from polyadic.cli.options import CONFIG, config_option, csv_options, estimator_options, force_option
 from polyadic.cli.outputs import (
     PREDICTIONS_HEADER,
     as_lines,
@@ -66,7 +66,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     default=True,
     help="Keep at most 1000 rows of the fit in the model file, for its report.",
 )
-@click.option("--verbose", is_flag=True, help="Print a line for each epoch.")
+@click.option("--verbose", is_flag=True, help="Print a line for each epoch or stage.")
 @_JSON
 @force_option
 @config_option
@@ -92,7 +92,7 @@ def fit(
     **parameters: Any,
 ) -> None:
     """Fit a model on DATA (Parquet, CSV, npy or npz, or a folder) and write it to a file."""
-    check_output(out, [data], force)
+    check_output(out, [data, ctx.meta.get(CONFIG), parameters["checkpoint"]], force)
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj

@@ -22,6 +22,9 @@ _NOT_OPTIONS = {"self", "feature_maps", "warm_start", "verbose"}
 
 # What the command does otherwise than the estimator.
 _HELP = {"random_state": "Seed; 0 by default, so that a command gives the same model again."}
+CONFIG = "polyadic.config"
+"""Where the context of a command keeps the path of its configuration."""
+
 _TRUE_OR_FALSE = {"true": True, "false": False}
 
 
@@ -70,8 +73,15 @@ def _read_docstring() -> dict[str, str]:
     """Return what the estimator's docstring says of each parameter."""
     text = inspect.getdoc(FeatureLearningRegressor) or ""
     section = text.split("Parameters\n----------\n", 1)[1].split("\n\nAttributes\n")[0]
-    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
-    return {name: " ".join(body.split()).replace("`", "") for name, body in entries}
+    entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)+)", section, re.MULTILINE)
+    texts = {name: f"{' '.join(body.split())} {_choices(kind)}" for name, kind, body in entries}
+    return {name: text.replace("`", "").strip() for name, text in texts.items()}
+
+
+def _choices(kind: str) -> str:
+    """Return the words that a parameter may be, from the type that the docstring gives it."""
+    found = re.search(r"\{(.*?)\}", kind)
+    return "" if found is None else f"One of {found[1]}.".replace('"', "")
 
 
 def csv_options(command: F) -> F:
@@ -131,6 +141,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
         raise Mistake(f"{path} is not TOML: {error}") from error
     values = {name.replace("-", "_"): value for name, value in content.items()}
     ctx.obj = feature_maps(values.pop("feature_maps", None), path)
+    ctx.meta[CONFIG] = path
     known = {_name(option): option for option in ctx.command.params}
     for name in values:
         if name not in known or name in ("config", "data"):

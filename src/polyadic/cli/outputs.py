@@ -25,11 +25,11 @@ def check_output(out: str, inputs: Sequence[str | None] = (), force: bool = Fals
     out : str
         The file to write.
     inputs : sequence of str or None
-        What the command reads; it is never replaced.
+        What the command reads, or keeps its state in; it is never replaced.
     force : bool
         Whether a file that is there may be replaced.
     """
-    path = Path(out)
+    path = Path(out).resolve()  # a link is followed to the file that is written
     if path.is_dir():
         raise Mistake(f"--out {out} is a folder. Name a file in it.")
     if not path.parent.is_dir():
@@ -37,7 +37,7 @@ def check_output(out: str, inputs: Sequence[str | None] = (), force: bool = Fals
             f"--out {out} is in a folder that does not exist. Create {path.parent} first."
         )
     for name in inputs:
-        if name is not None and _is_part(path, Path(name)):
+        if name is not None and _is_part(path, Path(str(name))):
             raise Mistake(f"--out {out} is what the command reads. Name another file.")
     if path.exists() and not force:
         raise Mistake(f"--out {out} exists. Name another file, or pass --force to replace it.")
@@ -52,7 +52,7 @@ def check_output(out: str, inputs: Sequence[str | None] = (), force: bool = Fals
 
 def _is_part(path: Path, source: Path) -> bool:
     """Return whether a path is a file that is read, or in a folder that is read."""
-    path, source = path.resolve(), source.resolve()
+    source = source.resolve()
     return path == source or source in path.parents
 
 

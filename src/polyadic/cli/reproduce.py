@@ -62,7 +62,7 @@ def reproduce(
             models=models or ("FL", "CV"),
             data_folder=data_folder,
             on_start=start,
-            on_fit=lambda run, outcome, left: bar.update(1, (run, outcome)),
+            on_fit=lambda run, outcome: bar.update(1, (run, outcome)),
         )
     click.echo("\n".join(line for line in page.read_text().splitlines() if line.startswith("|")))
     click.echo(f"\nWrote {page} and its CSV, PNG and SVG.")

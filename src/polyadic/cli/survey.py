@@ -15,7 +15,7 @@ from polyadic.cli.errors import Mistake
 from polyadic.cli.tables import Table, list_names
 from polyadic.sources.files.sniff import is_number
 
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?")
 _LEAST_ROWS_OF_IDS = 20
 _MOST_IDS = 100_000
 
@@ -104,6 +104,20 @@ class ColumnSurvey:
         text = (self.strays() or list(self.texts))[0]
         return f"{self.name!r} (row {self.texts[text]} is {text!r})"
 
+    def has_thousands(self, decimal: str) -> bool:
+        """Return whether the texts are numbers with separators of thousands.
+
+        With a decimal comma a point is one, although "340.399" is a number to others.
+        """
+        pointed = [text for text in self.texts if "." in text] if decimal == "," else []
+        if pointed and not self.strays():
+            return all(_THOUSANDS.fullmatch(text) for text in pointed)
+        return self.matches(_THOUSANDS.fullmatch)
+
+    def has_decimal_commas(self, decimal: str) -> bool:
+        """Return whether the texts would be numbers with a comma for the decimal point."""
+        return decimal == "." and self.matches(_has_decimal_comma)
+
     def matches(self, is_so: Callable[[str], Any]) -> bool:
         """Return whether all texts that are not numbers are so."""
         return bool(self.strays()) and all(is_so(text) for text in self.strays())
@@ -133,6 +147,15 @@ class Survey:
     def n_rows(self) -> int:
         """Number of rows."""
         return self.columns[self.target].rows
+
+    @property
+    def _has_decimal_commas(self) -> bool:
+        """Whether commas are decimal marks in some column beyond doubt."""
+        mark = self.table.csv.decimal
+        return any(
+            column.has_decimal_commas(mark) and not column.has_thousands(mark)
+            for column in self.columns.values()
+        )
 
     def ids(self, kept: Sequence[str]) -> list[str]:
         """Return the inputs that look like row numbers or names of rows."""
@@ -183,13 +206,14 @@ class Survey:
     ) -> None:
         """Note what is wrong with a column of text."""
         named = f"the target {column.example()}" if is_target else column.example()
-        if column.matches(_THOUSANDS.fullmatch):
-            found.add(
-                "thousands separators in",
-                named,
-                "Remove the separators from these numbers: they are not decimal marks.",
-            )
-        elif self.table.csv.decimal == "." and column.matches(_has_decimal_comma):
+        if column.has_thousands(self.table.csv.decimal):
+            if self._has_decimal_commas:
+                remedy = "Remove those that separate thousands, and keep those that are decimals."
+                found.add("commas of thousands or of decimals in", named, remedy)
+            else:
+                remedy = "Remove the separators from these numbers: they are not decimal marks."
+                found.add("thousands separators in", named, remedy)
+        elif column.has_decimal_commas(self.table.csv.decimal):
             found.add("decimal commas in", named, "Pass --decimal ','.")
         elif self.table.csv.decimal == "," and column.n_numbers and not column.strays():
             found.add("decimal points in", named, "Write all numbers with one decimal mark.")
@@ -252,16 +276,17 @@ def doubtful_commas(table: Table, names: Sequence[str]) -> str | None:
     if table.csv.decimal != ",":
         return None
     found = {
-        name: texts[0]
+        name: commas[0]
         for file in table.files
         for name, texts in file.first_texts(names).items()
-        if texts and all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text) for text in texts)
+        if (commas := [text for text in texts if "," in text])
+        and all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text) for text in commas)
     }
     if not found:
         return None
     name, text = next(iter(found.items()))
     return (
-        f"every value of {list_names(list(found))} has three digits after the comma, such as "
+        f"every comma in {list_names(list(found))} has three digits after it, such as in "
         f"{text!r}, and is read as a decimal. If the comma separates thousands, remove it from "
         f"{name!r} first."
     )

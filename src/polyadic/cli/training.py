@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from polyadic import FeatureLearningRegressor, __version__
 from polyadic.cli.errors import Mistake, warn
 from polyadic.cli.measures import Comparison, Fingerprint, Outside
+from polyadic.cli.notes import check_notes, read_preparation
 from polyadic.cli.prepare import Preparation
 from polyadic.cli.tables import Table
 from polyadic.estimators.saving import load_with_notes, save
@@ -74,13 +75,18 @@ class Fitted:
             fingerprint.add(batch.X, batch.y)
         if not comparison.rows:
             raise Mistake(f"{source.files[0]} has no rows to measure on.")
-        data = self.notes.get("data") or {}
-        if str(fingerprint) in data.get("fingerprints", []):
-            warn(
-                f"these are the rows of {data['file']} that the model was fitted to, so the errors "
-                "on new rows will be larger. Evaluate it on rows it has not seen."
-            )
+        warn(self.warn_of_known(fingerprint))
         return comparison.metrics
+
+    def warn_of_known(self, rows: Fingerprint) -> str | None:
+        """Return a warning where the model was fitted to these very rows, or to most of them."""
+        data = self.notes.get("data") or {}
+        if str(rows) not in data.get("fingerprints", []):
+            return None
+        return (
+            f"these are the rows of {data['file']} that the model was fitted to, so the errors "
+            "on new rows will be larger. Evaluate it on rows it has not seen."
+        )
 
     def save(self, path: str) -> None:
         """Write the model file."""
@@ -230,15 +236,12 @@ def _notes(
 def open_model(path: str) -> Fitted:
     """Read a model file; one that was saved in Python has no notes of a table."""
     model, notes = load_with_notes(path)
-    if "preparation" in notes:
-        try:
-            return Fitted(model, Preparation.from_dict(notes["preparation"]), notes)
-        except (KeyError, TypeError) as error:
-            raise Mistake(f"{path} says nothing sensible of its columns: {error!r}.") from error
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [f"x{index}" for index in range(model.n_features_in_)]
-    return Fitted(model, Preparation.of_numbers([str(name) for name in names]), notes)
+    preparation = read_preparation(path, notes, [str(name) for name in names])
+    check_notes(path, notes, model.n_features_in_)
+    return Fitted(model, preparation, notes)
 
 
 def feature_weights(model: Any) -> list[dict[str, Any]]:

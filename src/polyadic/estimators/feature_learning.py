@@ -90,10 +90,10 @@ class FeatureLearningRegressor(CPDRegressor):
         Epochs without progress before a fit with named maps stops.
     scale_inputs : bool, default=True
         Whether inputs are scaled to the unit interval.  If not, they should lie in it.
-    engine : {"auto", "compiled", "reference"}, default="auto"
+    engine : {"auto", "compiled", "torch", "reference"}, default="auto"
         What computes a chunk of rows.
     device : str, optional
-        Where to compute; None is the CPU.
+        Where to compute, such as "cuda"; None is the CPU.
     dtype : {"float64", "float32"}, default="float64"
         Precision of state and assembly; sums and solves are always double.
     chunk_size : "auto" or int, default="auto"

@@ -32,7 +32,7 @@ class KernelMachineRegressor(CPDRegressor):
     """Kernel machine with one tensor-product feature map and a low-rank weight tensor.
 
     The model is f(x) = φ(x)ᵀw with a weight tensor w of rank R: the feature learning model
-    with a single map.  Parameters not listed here are those of
+    with a single map.  Parameters and attributes not listed here are those of
     :class:`FeatureLearningRegressor`.
 
     Parameters
@@ -151,7 +151,7 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
     """Kernel machine whose feature map is chosen by cross-validation, then refitted.
 
     This is the baseline that :class:`FeatureLearningRegressor` replaces: P maps times K
-    folds, plus one fit.  Parameters not listed here are those of
+    folds, plus one fit.  Parameters and attributes not listed here are those of
     :class:`KernelMachineRegressor`.
 
     Parameters
@@ -171,6 +171,8 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         searches, less is better.
     cv_results_ : dict
         The error of every map on every fold.
+    n_splits_ : int
+        Number of folds.
 
     Examples
     --------

@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ from polyadic.experiments.runs import (
 from polyadic.experiments.summary import write_summary
 from polyadic.storage.atomic import replacing
 
-OnFit = Callable[[Run, Outcome, float], None]
+OnFit = Callable[[Run, Outcome], None]
 
 
 def default_datasets(experiment: str, data_folder: str | None = None) -> tuple[str, ...]:
@@ -54,7 +53,7 @@ def reproduce(
     models: Sequence[str] = ("FL", "CV"),
     data_folder: str | None = None,
     on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_fit: OnFit = lambda run, outcome, left: None,
+    on_fit: OnFit = lambda run, outcome: None,
 ) -> Path:
     """Do what is missing of an experiment and write its tables and pictures.
 
@@ -75,7 +74,7 @@ def reproduce(
     on_start : callable
         Told the number of fits that are done, and of all.
     on_fit : callable
-        Told each fit, its outcome, and the seconds that the rest may take.
+        Told each fit and its outcome.
 
     Returns
     -------
@@ -104,22 +103,16 @@ def _perform_missing(
     """Perform runs one after another; each is kept as soon as it is done."""
     loaded: dict[str, Bunch] = {}
     warm: set[str] = set()
-    left = sum(run.cost for run in missing)
-    spent, cost = 0.0, 0.0
     for run in missing:
         if run.dataset not in loaded:
             loaded = {run.dataset: datasets.load(run.dataset, data_folder)}
         if run.model not in warm:
             warm_up(run, loaded[run.dataset])
             warm.add(run.model)
-        began = time.perf_counter()
         outcome = perform(run, loaded[run.dataset])
         lines.append((run, outcome))
         write_lines(path, lines)
-        spent += time.perf_counter() - began
-        cost += run.cost
-        left -= run.cost
-        on_fit(run, outcome, max(0.0, left) * spent / cost)
+        on_fit(run, outcome)
 
 
 @contextmanager

@@ -56,12 +56,6 @@ class Run:
         """The paper's setting; the stand-in for the airline set has that of the latter."""
         return SETTINGS["airline" if self.dataset == "nycflights" else self.dataset]
 
-    @property
-    def cost(self) -> float:
-        """Seconds that the paper reports, in proportion to the maps taken."""
-        seconds = (self.setting.fl if self.model == "FL" else self.setting.cv)[2]
-        return seconds * self.n_maps / len(self.setting.periods)
-
     def estimator(self) -> Any:
         """Return the unfitted estimator."""
         name = "airline" if self.dataset == "nycflights" else self.dataset

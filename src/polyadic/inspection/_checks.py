@@ -12,6 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polyadic.inspection._terms import Group
 
 
+def check_arguments(
+    estimator: Any, X: Any, inputs: Any, target: Any
+) -> tuple[NDArray[np.float64], list[Group], int]:
+    """Return checked rows, the groups of some inputs or of each, and the place of a target."""
+    rows = check_rows(estimator, X)
+    place = check_target(estimator, target)
+    wanted = range(rows.shape[1]) if inputs is None else inputs
+    return rows, find_groups(input_names(estimator), wanted), place
+
+
 def check_rows(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Return the rows of `X`, which must be such as `predict` takes."""
     check_is_fitted(estimator)

@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.inspection._checks import (
-    check_rows,
-    check_target,
-    complete_groups,
-    find_groups,
-    input_names,
-)
+from polyadic.inspection._checks import check_arguments, complete_groups
 from polyadic.inspection._terms import blocks
 
 
@@ -83,9 +77,7 @@ def input_effects(
     >>> int(input_effects(model, X).importances.argmin())
     5
     """
-    X = check_rows(estimator, X)
-    target = check_target(estimator, target)
-    chosen = find_groups(input_names(estimator), range(X.shape[1]) if inputs is None else inputs)
+    X, chosen, target = check_arguments(estimator, X, inputs, target)
     grids = [
         np.asarray(p, dtype=np.float64).reshape(-1, len(chosen[i])) for i, p in enumerate(points)
     ]
@@ -155,10 +147,8 @@ def permutation_importance(
     >>> permutation_importance(model, X, y).shape
     (6, 5)
     """
-    X = check_rows(estimator, X)
-    target = check_target(estimator, target)
+    X, chosen, target = check_arguments(estimator, X, inputs, target)
     y = _check_column(y, len(X))
-    chosen = find_groups(input_names(estimator), range(X.shape[1]) if inputs is None else inputs)
     rng = np.random.RandomState(random_state)
     orders = [rng.permutation(len(X)) for _ in range(n_repeats)]
     mean = float(estimator.target_scaling_.mean[target])
@@ -211,9 +201,7 @@ def interaction_strengths(
     >>> max(strengths, key=strengths.get)  # Friedman's x0·x1
     (0, 1)
     """
-    X = check_rows(estimator, X)
-    target = check_target(estimator, target)
-    chosen = find_groups(input_names(estimator), inputs)
+    X, chosen, target = check_arguments(estimator, X, inputs, target)
     pairs = list(combinations(range(len(chosen)), 2))
     single = input_effects(estimator, X, chosen, target=target).at_rows
     joint = np.zeros((len(pairs), len(X)))

@@ -18,13 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.inspection._checks import (
-    check_rows,
-    check_target,
-    complete_groups,
-    find_groups,
-    input_names,
-)
+from polyadic.inspection._checks import check_arguments, complete_groups, input_names
 from polyadic.inspection._terms import Group, blocks
 
 _MAX_ROWS = 20_000  # at a time: their terms are held in memory
@@ -97,10 +91,8 @@ def partial_dependence(
     >>> partial_dependence(model, X, [[0, 1]], grids=[[[0.0, 0.5], [1.0, 0.5]]]).values.shape
     (2,)
     """
-    X = check_rows(estimator, X)
-    target = check_target(estimator, target)
+    X, chosen, target = check_arguments(estimator, X, inputs, target)
     names = input_names(estimator)
-    chosen = find_groups(names, inputs)
     if len(chosen) > 2:
         raise ValueError(
             f"`inputs` must name one input or two, got {len(chosen)}: {inputs!r}. Ask for each "

@@ -26,6 +26,7 @@ def solve_complex(
 ) -> Any:
     """Solve for a complex core, the complex response fitted; return it and whether it is sound."""
     half, matrix = current.size, work[0]
+    # With A = P + jQ, AᴴA = PᵀP + QᵀQ + j(PᵀQ − QᵀP) and Aᴴy = Pᵀy − jQᵀy.
     right = np.empty(half, np.complex128)
     for i in range(half):
         right[i] = complex(moment[i], -moment[half + i])
@@ -46,12 +47,14 @@ def solve_real_part(
     matrix, right, old = work[0], moment.copy(), np.empty(2 * half)
     matrix[:] = gram
     flat = current.copy().reshape(half)
+    # Re(A v) = [Re A, −Im A] [Re v; Im v], so the signs of the second half change.
     for i in range(half):
         old[i], old[half + i] = flat[i].real, flat[i].imag
         right[half + i] = -right[half + i]
         for j in range(half):
             matrix[i, half + j] = -matrix[i, half + j]
             matrix[half + i, j] = -matrix[half + i, j]
+        # vᴴHv in real numbers is [[Re H, −Im H], [Im H, Re H]].
         first = i // rank * rank
         for j in range(rank):
             h = alpha * gram_of_others[i - first, j]

@@ -77,6 +77,7 @@ def rebalance(cores: Cores) -> Cores:
         norms = np.array([np.linalg.norm(core, axis=0) for core in cores])
     else:
         norms = np.linalg.norm(stacked, axis=1)
+    # The geometric mean by logarithms: the product of many norms might overflow.
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.exp(np.mean(np.log(norms), axis=0))
         scales = np.where(norms > 0, mean / norms, 0.0)

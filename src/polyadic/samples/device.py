@@ -126,6 +126,7 @@ class DeviceSamples:
     def _prepare(self, rank: int) -> None:
         """Decide what stays on the device, and bring it there."""
         size = self._chunk_size or self._auto_chunk_size(rank)
+        # Rows that users put on the device take no further memory, whatever place is chosen.
         is_there = self._engine.holds(self._rows.X)
         self.place = self._find_place(rank, min(size, len(self)), is_there)
         parts = slices(len(self), size)
@@ -153,6 +154,7 @@ class DeviceSamples:
         if is_there:
             needed["rows"] = needed["host"] = scratch
         else:
+            # Two chunks are on the device at a time: one is computed, the next one copied.
             needed["host"] = scratch + 2 * on_the_way
         needed = {place: n_bytes + on_the_way for place, n_bytes in needed.items()}
         return self._memory.place(

@@ -28,7 +28,7 @@ def read_ahead(items: Generator[S], depth: int = AHEAD) -> Generator[S]:
             with closing(items):
                 for item in items:
                     made.put((True, item))
-                    slots.acquire()
+                    slots.acquire()  # waits while `depth` items have not been asked for
                     if stop.is_set():
                         return
             made.put((False, None))
@@ -48,6 +48,7 @@ def read_ahead(items: Generator[S], depth: int = AHEAD) -> Generator[S]:
         if item is not None:
             raise item
     finally:
+        # The thread may be waiting for a slot; it gets one, and sees that it should stop.
         stop.set()
         slots.release()
         thread.join()

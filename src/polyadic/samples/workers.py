@@ -136,6 +136,7 @@ class Workers:
         try:
             drain()
         finally:
+            # After an error nothing new is begun, but what runs must end before the caller goes on.
             todo.clear()
             for future in futures:
                 future.result()
@@ -206,6 +207,7 @@ class _OrderedSum(Generic[A]):
             self._end()
             return None
         with self._changed:
+            # Answers wait to be added in order: one slow item must not let them pile up.
             while entry[0] >= self._added + self._most and not self._ended:
                 self._changed.wait()
         return entry

@@ -112,6 +112,7 @@ def _ridge(equations: NormalEquations, n_rows: float) -> NDArray[np.float64]:
     for strength in _STRENGTHS * total:
         shrunk = rotated / (values + strength)
         residual = max(scatter - float((shrunk * (rotated + strength * shrunk)).sum()), 0.0)
+        # Generalised cross-validation: the constant and the shrunk slopes cost freedom.
         freedom = 1 - (1 + float((values / (values + strength)).sum())) / n_rows
         if freedom <= 0:
             continue

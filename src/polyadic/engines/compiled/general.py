@@ -78,6 +78,7 @@ class GeneralChunk(Chunk):
             psi = self._factor(p, core)
             if self.left_out[p] != core:
                 w, into = self.cores[core], self._response(p, int(self.left_out[p]))
+                # |wᵀψ| ≤ ‖w‖·‖ψ‖; a response far below that bound has lost its digits.
                 features = np.linalg.norm(psi, axis=0)
                 columns = np.linalg.norm(w, axis=0) * _UNSAFE[self.dtype]
                 _exchange(self.Z[p], into, w.T @ psi, features, columns, flags)

@@ -65,7 +65,7 @@ def _product(
             rr = ar + er * br - ei * bi
             ri = ai + er * bi + ei * br
             zr, zi = zr * rr - zi * ri, zr * ri + zi * rr
-            er, ei = er * er - ei * ei, 2 * er * ei
+            er, ei = er * er - ei * ei, 2 * er * ei  # e of the next bit is the square of this
     return zr, zi
 
 
@@ -105,6 +105,7 @@ def assemble(
     for first in range(0, RANK, RANKS):
         ranks = (first + tl.arange(0, RANKS))[:, None]
         within = ranks < RANK
+        # a = Σₚ λₚ z and b = Σₚ λₚ e·z: what the two rows of the core are multiplied with
         ar = tl.zeros([RANKS, BLOCK], dtype)
         ai = tl.zeros([RANKS, BLOCK], dtype)
         br = tl.zeros([RANKS, BLOCK], dtype)
@@ -127,6 +128,7 @@ def assemble(
             ai += zi
             br += er * zr - ei * zi
             bi += er * zi + ei * zr
+        # Re a, Re b, Im a, Im b below each other: the columns of B = [Re A, Im A]
         out = block_ptr + (tile * HEIGHT + ranks) * TILE + at
         tl.store(out, ar * sqrt_weight, mask=within)
         tl.store(out + RANK * TILE, br * sqrt_weight, mask=within)
@@ -203,6 +205,7 @@ def switch(
                           within, old, old + 1, -1, n_cores, RANK, TILE)  # fmt: skip
         er = tl.load(er_ptr + ratio_at + dim * TILE)
         ei = tl.load(ei_ptr + ratio_at + dim * TILE)
+        # The divisor d is the product of the responses of all cores of input `dim`.
         dr = tl.full([RANKS, BLOCK], 1.0, zr.dtype)
         di = tl.zeros([RANKS, BLOCK], zr.dtype)
         bad = tl.zeros([RANKS, BLOCK], tl.int32)
@@ -217,11 +220,13 @@ def switch(
         # The reciprocal begins in single precision, which holds no more than this.
         size = dr * dr + di * di
         bad = bad | (size < 1e-30).to(tl.int32) | (size > 1e30).to(tl.int32)
+        # z / d = z · conj(d) / |d|²; what is bad is formed anew by `rebuild`
         inverse = _reciprocal(tl.where(bad > 0, 1.0, size))
         zr, zi = (zr * dr + zi * di) * inverse, (zi * dr - zr * di) * inverse
         lost = lost | tl.where(within, bad, 0)
         tl.store(zr_ptr + z_at, zr, mask=within)
         tl.store(zi_ptr + z_at, zi, mask=within)
+    # One flag for many rows: several programs may write it, all of them the same value.
     if tl.max(tl.max(lost, axis=1), axis=0) > 0:
         tl.store(flag_ptr + row // FLAGGED, 1)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polyadic.sources.files.row_files import NUMBER, CsvFormat, RowFile, RowsError, as_sentence
-from polyadic.sources.files.sniff import check_csv, is_number
+from polyadic.sources.files.sniff import FormatError, check_csv, is_number
 
 # What Parquet reads of a column chunk at a time; a whole one may be larger than memory.
 _COLUMN_BUFFER = 2**16
@@ -86,7 +86,7 @@ class CsvRows(RowFile):
             schema = file.schema
         names = schema.names
         if names and all(is_number(name) for name in names):
-            raise ValueError(
+            raise FormatError(
                 f"its first line is {', '.join(names[:4])}, so it seems to have no header. Put a "
                 "line with the names of the columns before it."
             )
@@ -94,7 +94,7 @@ class CsvRows(RowFile):
         self._flags = {field.name for field in schema if types.is_boolean(field.type)}
         for field in schema:
             if types.is_binary(field.type):
-                raise ValueError(
+                raise FormatError(
                     f"column {field.name!r} is not UTF-8 text. Save the file in that encoding."
                 )
             empty = types.is_null(field.type)  # as far as the first block tells

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from polyadic.sources.files.arrow_files import CsvRows, ParquetRows
 from polyadic.sources.files.numpy_files import NpyRows, NpzRows
 from polyadic.sources.files.row_files import CsvFormat, RowFile
+from polyadic.sources.files.sniff import SAVE, format_of
 
 Paths = str | os.PathLike[str]
 
@@ -85,9 +86,10 @@ def _open_file(found: Found, csv: CsvFormat) -> RowFile:
     """Return the file by the ending of its name."""
     path, kind = found.path, _format_of(found.path)
     if kind is None:
+        what = format_of(path)
+        known = f"a CSV, Parquet, npy or npz file ({', '.join(_FORMATS)}, .csv.gz or .csv.bz2)"
         raise ValueError(
-            f"`path` must end in {', '.join(_FORMATS)} or .csv.gz, got {path}. Save the table as "
-            "CSV or Parquet, or rename the file."
+            f"`path` must be {known}, got {path}{what and f', which is {what}'}. {SAVE}"
         )
     if kind in ("npy", "npz"):
         return (NpyRows if kind == "npy" else NpzRows)(path, found.partition)

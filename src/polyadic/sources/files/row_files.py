@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.sources.files.sniff import is_number
+from polyadic.sources.files.sniff import FormatError, is_number
 
 NUMBER = "number"
 _BATCH_ROWS = 2**16
@@ -188,6 +188,8 @@ class RowFile(ABC):
             raise
         except RowsError:
             raise
+        except FormatError as error:
+            raise OSError(f"{self.path} cannot be read: {as_sentence(error)}") from error
         except (OSError, ValueError, EOFError) as error:
             what = str(self.path) if row_group is None else f"Row group {row_group} of {self.path}"
             raise OSError(

@@ -18,7 +18,11 @@ _FORMATS = {
     b"{": "JSON",
     b"[": "JSON",
 }
-_SAVE = "Save the table as CSV in UTF-8, or as Parquet."
+SAVE = "Save the table as CSV in UTF-8, or as Parquet."
+
+
+class FormatError(ValueError):
+    """A file is of another format than its name says; the message has the remedy."""
 
 
 def check_csv(path: Path, delimiter: str) -> tuple[str, str] | None:
@@ -28,22 +32,34 @@ def check_csv(path: Path, delimiter: str) -> tuple[str, str] | None:
     with path.open("rb") as file:
         start = file.read(1 << 20)
     if not start.strip():
-        raise ValueError(f"it is empty. It must have a header line and rows. {_SAVE}")
-    for magic, what in _FORMATS.items():
-        if start.startswith(magic):
-            raise ValueError(f"it is {what}. {_SAVE}")
+        raise FormatError(f"it is empty. It must have a header line and rows. {SAVE}")
+    what = _format_of(start)
+    if what:
+        raise FormatError(f"it is {what}. {SAVE}")
     if b"\x00" in start:
-        raise ValueError(f"it is not text. {_SAVE}")
+        raise FormatError(f"it is not text. {SAVE}")
     header = start.split(b"\n", 1)[0]
     try:
         header.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError(f"its header is not UTF-8 text. {_SAVE}") from None
+        raise FormatError(f"its header is not UTF-8 text. {SAVE}") from None
     if delimiter.encode() not in header:
         for mark, word in _DELIMITERS.items():
             if mark.encode() in header:
                 return mark, word
     return None
+
+
+def format_of(path: Path) -> str:
+    """Return what a file is that is not text, as far as its first bytes tell."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return _format_of(file.read(8))
+
+
+def _format_of(start: bytes) -> str:
+    return next((what for magic, what in _FORMATS.items() if start.startswith(magic)), "")
 
 
 def is_number(text: str) -> bool:

@@ -1,0 +1,120 @@
+"""What a model file notes of its fit, checked when the file is opened.
+
+Nothing of a file is run, but a forged or damaged note must end in a sentence in every command,
+not in a traceback in the one that happens to use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.cli.columns import Column
+from polyadic.cli.errors import Mistake
+from polyadic.cli.prepare import Preparation
+
+_N_DECILES = 11
+_DATA = {"file": str, "rows": int, "rows_fitted": int, "date": str, "seconds": float}
+# Files of the first versions do not have these.
+_LATER_DATA = {"rows_held_out": int, "rows_dropped": int}
+_METRICS = {"rows": int, "mse": float, "rmse": float, "mae": float}
+
+
+def read_preparation(path: str, notes: dict[str, Any], names: list[str]) -> Preparation:
+    """Return how columns become inputs; `names` are the inputs of a model without a note."""
+    if notes.get("preparation") is None:
+        return Preparation.of_numbers(names)
+    found: list[Preparation] = []
+    _check(path, "preparation", lambda: found.append(_preparation(notes["preparation"])))
+    if len(found[0].names) != len(names):
+        raise Mistake(f"{path}: its columns become {len(found[0].names)} inputs, not {len(names)}.")
+    return found[0]
+
+
+def check_notes(path: str, notes: dict[str, Any], n_inputs: int) -> None:
+    """Raise a mistake that names the note that is not as `polyadic fit` writes it."""
+    checks: dict[str, Callable[[Any], None]] = {
+        "version": lambda note: _check_types({"version": note}, {"version": str}),
+        "data": _check_data,
+        "inputs": lambda note: _check_inputs(note, n_inputs),
+        "held_out": _check_held_out,
+        "sample": lambda note: _check_sample(note, n_inputs),
+    }
+    for name, check in checks.items():
+        note = notes.get(name)
+        if note is not None:
+            _check(path, name, partial(check, note))
+
+
+def _check(path: str, name: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise Mistake(
+            f"{path} cannot be used: what it notes of {name!r} is not what polyadic writes "
+            f"({type(error).__name__}: {error}). Fit the model again."
+        ) from error
+
+
+def _preparation(note: Any) -> Preparation:
+    columns = [Column(**column) for column in note["columns"]]
+    for column in columns:
+        _check_texts([column.name, column.kind, *column.categories])
+        if column.fill is not None:
+            _check_types({"fill": column.fill}, {"fill": float})
+    _check_texts([*note["ignored"], *note["messages"]])
+    if note["target"] is not None:
+        _check_texts([note["target"]])
+    return Preparation.from_dict({**note, "messages": list(note["messages"])})
+
+
+def _check_data(note: Any) -> None:
+    _check_types(note, _DATA)
+    _check_types(note, {name: kind for name, kind in _LATER_DATA.items() if name in note})
+    _check_texts(list(note.get("fingerprints", [])))
+
+
+def _check_inputs(note: Any, n_inputs: int) -> None:
+    _check_texts([entry["name"] for entry in note])
+    _check_numbers([entry["deciles"] for entry in note], (n_inputs, _N_DECILES))
+
+
+def _check_held_out(note: Any) -> None:
+    actual = _check_numbers(note["actual"], (None,))
+    _check_numbers(note["predicted"], (len(actual),))
+    _check_types(note["metrics"], _METRICS)
+    if note["metrics"]["r2"] is not None:
+        _check_types(note["metrics"], {"r2": float})
+
+
+def _check_sample(note: Any, n_inputs: int) -> None:
+    _check_numbers(note["inputs"], (None, n_inputs))
+    _check_texts([note["described"]])
+
+
+def _check_types(note: Any, kinds: dict[str, type]) -> None:
+    """Raise unless values are of these types; an int is a float, and a bool is neither."""
+    for name, kind in kinds.items():
+        value, allowed = note[name], (int, float) if kind is float else kind
+        if not isinstance(value, allowed) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}")
+
+
+def _check_texts(values: list[Any]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r} is no text")
+
+
+def _check_numbers(values: Any, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64)
+    sizes = zip(numbers.shape, shape, strict=True)
+    if not all(size == wanted or wanted is None for size, wanted in sizes):
+        raise ValueError(f"an array of shape {numbers.shape}")
+    if not numbers.size or not np.isfinite(numbers).all():
+        raise ValueError("no finite numbers")
+    return numbers
