@@ -75,7 +75,7 @@ class StatusLine:
             parts.insert(1, "compiling (once after an installation)")
         done = sum(self._fractions.values()) / self._count
         if 0.02 < done < 1:
-            parts.append(f"at most about {_duration(elapsed * (1 - done) / done)} left")
+            parts.append(f"about {_duration(elapsed * (1 - done) / done)} left")
         return ", ".join(parts)
 
     def _write(self, line: str) -> None:

@@ -80,7 +80,8 @@ class FeatureLearningRegressor(CPDRegressor):
         of members and the work of their search.
     max_time : float, optional
         Seconds after which a fit comes to an end with the best that it has; the step under way
-        is finished first, and one epoch is always done.
+        is finished first, and one epoch is always done.  The first fit after an installation
+        compiles its kernels too, which this does not shorten.
     early_stopping : bool, default=False
         Whether a fit with named maps holds rows out and keeps its best epoch on them.  An
         automatic fit always does.
