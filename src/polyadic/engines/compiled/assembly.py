@@ -12,7 +12,7 @@ zero or cancels is made anew, as a plain product.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -23,7 +23,6 @@ from numba.extending import intrinsic
 from polyadic.engines.compiled.gram import add_products, mirror
 from polyadic.engines.compiled.kernels import (
     BLOCK,
-    PolarData,
     block_product,
     fill,
     is_next_bit,
@@ -38,16 +37,6 @@ _AHEAD = 4
 _u = np.uintp
 
 
-class Step(NamedTuple):
-    """One core step: the maps that take part, their λ, and how to compute."""
-
-    maps: Any
-    map_weights: Any
-    core: int
-    tolerance: Any
-    hermitian: bool
-
-
 @jit
 def core_sums(
     gram: Any, moment: Any, M: Any, Z: Any, left_out: Any,
@@ -60,12 +49,11 @@ def core_sums(
     afterwards it is `core` for all of `maps`.  `hermitian` says that only AᴴA
     is wanted of the Gram matrix.
     """
-    # Fields come one by one: from Python, numba takes microseconds to recognise a named tuple.
-    data = PolarData(x, y, sqrt_weight, input_bit, W, polar)
-    step = Step(maps, map_weights, core, tolerance, hermitian)
-    n_samples, rank, n_maps = data.x.shape[1], data.W.shape[2], len(step.maps)
+    # Arrays come one by one: numba counts a reference whenever it takes one out of a tuple, and
+    # needs microseconds to recognise a tuple that comes from Python.
+    n_samples, rank, n_maps = x.shape[1], W.shape[2], len(maps)
     # One map: |e| is the same for all samples, and with it the second half follows.
-    short = step.hermitian and n_maps == 1
+    short = hermitian and n_maps == 1
     E = np.empty(n_maps * 4 * BLOCK, Z.dtype)
     A = np.empty(4 * BLOCK, Z.dtype)
     total = np.zeros((len(M), len(M)))
@@ -73,17 +61,19 @@ def core_sums(
     for start in range(0, n_samples, M.shape[1]):
         count = min(M.shape[1], n_samples - start)
         for first in range(start, start + count, BLOCK):
-            now = left_out[step.maps]  # a copy: every block begins where the last step ended
-            assemble_safely(M, first - start, A, E, Z, now, doubtful, first, data, step)
+            now = left_out[maps]  # a copy: every block begins where the last step ended
+            assemble_safely(
+                M, first - start, A, E, Z, now, doubtful, first, x, sqrt_weight, input_bit, W,
+                polar, maps, map_weights, core, tolerance,
+            )  # fmt: skip
         # y is the last row of M, so that one product M Mᵀ gives all sums.
         for i in range(count):
-            M[4 * rank, i] = data.y[start + i]
+            M[4 * rank, i] = y[start + i]
         add_products(M, 0, count, total, 2 * rank if short else 4 * rank)
-    for p in step.maps:
-        left_out[p] = step.core
+    for p in maps:
+        left_out[p] = core
     if short:  # |e|² = decay^(2^(bit + 1)) for all samples
-        bit = data.input_bit[step.core, 1]
-        add_second_half(total, modulus_of(data.polar[step.maps[0], 1], bit + 1))
+        add_second_half(total, modulus_of(polar[maps[0], 1], input_bit[core, 1] + 1))
     split_sums(total, gram, moment)
     return total[4 * rank, 4 * rank]
 
@@ -99,24 +89,28 @@ def add_second_half(total: Any, square: float) -> None:
 
 @inline
 def assemble_safely(
-    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, first: int, data: Any,
-    step: Any,
+    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, first: int, x: Any,
+    sqrt_weight: Any, input_bit: Any, W: Any, polar: Any, maps: Any, map_weights: Any, core: int,
+    tolerance: Any,
 ) -> None:  # fmt: skip
     """Write one block of M; products whose division was not safe are formed anew, as such."""
-    rank, sound = data.W.shape[2], False
+    n_samples, rank, sound = x.shape[1], W.shape[2], False
     doubtful[:] = False
     # Two rounds at most: a product that is formed anew is not divided.
     while not sound:
-        for j, p in enumerate(step.maps):
+        for j, p in enumerate(maps):
             if now[j] < 0:
-                z = (p * data.x.shape[1] + first) * rank * 2
-                block_product(Z, z, first, data, p, step.core)
-                now[j] = step.core
-        fill_factors(E, now, first, data, step)
-        sound = assemble(M, at, A, E, Z, now, doubtful, first, data, step)
+                z = (p * n_samples + first) * rank * 2
+                block_product(Z, z, x, first, input_bit, W, polar[p], core)
+                now[j] = core
+        fill_factors(E, now, maps, x, first, input_bit, polar, core)
+        sound = assemble(
+            M, at, A, E, Z, now, doubtful, first, n_samples, sqrt_weight, input_bit, W, polar,
+            maps, map_weights, core, tolerance,
+        )  # fmt: skip
         # What was divided unsafely counts as no product at all, and is formed in the next round.
-        for j in range(len(step.maps)):
-            now[j] = -1 if doubtful[j] else step.core
+        for j in range(len(maps)):
+            now[j] = -1 if doubtful[j] else core
 
 
 @inline
@@ -139,35 +133,34 @@ def split_sums(total: Any, gram: Any, moment: Any) -> None:
 
 
 @inline
-def fill_factors(E: Any, now: Any, first: int, data: Any, step: Any) -> None:
+def fill_factors(
+    E: Any, now: Any, maps: Any, x: Any, first: int, input_bit: Any, polar: Any, core: int
+) -> None:
     """Write e of the cores that enter and leave the products of one block."""
-    after = data.input_bit[step.core]
-    for j, p in enumerate(step.maps):
+    for j, p in enumerate(maps):
         previous, current = 4 * j * BLOCK, (4 * j + 2) * BLOCK
         before = now[j]
-        if before != step.core:
-            fill(data.x, first, data.input_bit[before], data.polar[p], E, previous)
+        if before != core:
+            fill(x, first, input_bit[before], polar[p], E, previous)
         # Sine and cosine cost as much as the rest of a step: squares spare half of them.
-        if before != step.core and is_next_bit(data.input_bit[before], after):
+        if before != core and is_next_bit(input_bit[before], input_bit[core]):
             square(E, previous, current)
         else:
-            fill(data.x, first, after, data.polar[p], E, current)
+            fill(x, first, input_bit[core], polar[p], E, current)
 
 
 @inline
 def assemble(
-    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, first: int, data: Any,
-    step: Any,
+    M: Any, at: int, A: Any, E: Any, Z: Any, now: Any, doubtful: Any, first: int, n_samples: int,
+    sqrt_weight: Any, input_bit: Any, W: Any, polar: Any, maps: Any, map_weights: Any, core: int,
+    tolerance: Any,
 ) -> bool:  # fmt: skip
     """Write one block of M, from column `at` on; return whether every division was safe.
 
     Maps for which one was not are noted in `doubtful`.
     """
-    # Fields are taken out once: each time counts a reference, which takes as long as a sum.
-    W, maps, map_weights, core = data.W, step.maps, step.map_weights, step.core
-    polar, sqrt_weight, bit = data.polar, data.sqrt_weight, data.input_bit[core, 1]
-    n_samples, rank, tolerance = data.x.shape[1], W.shape[2], step.tolerance
-    sound, zero = True, W[0, 0, 0, 0] * 0
+    rank, sound = W.shape[2], True
+    zero = W[0, 0, 0, 0] * 0
     for r in range(rank):
         A[:] = zero
         for j, p in enumerate(maps):
@@ -177,7 +170,7 @@ def assemble(
             fetch(Z, ((maps[k] * n_samples + first) * rank + (r + later) * BLOCK) * 2)
             if now[j] != core:  # another core is left out of z: it enters, and this one leaves
                 into, out = W[now[j], :, r], W[core, :, r]
-                reach = modulus_of(polar[p, 1], bit + 1)
+                reach = modulus_of(polar[p, 1], input_bit[core, 1] + 1)
                 least = division_threshold(out, reach, tolerance)
                 if not exchange(A, map_weights[p], Z, z, E, j, into, out, least):
                     doubtful[j], sound = True, False

@@ -5,6 +5,10 @@ own.  A block's distances are constants of the compiled code, which tells the co
 that the planes do not overlap, so every inner loop becomes vector instructions.
 
     Z   [map][block][rank][re, im][BLOCK]     product over all cores but one
+    x   [input][sample]       one more row holds the shift of two-sided maps
+    W   [core][2][rank][re, im]
+    input_bit [core][2]       which input, and which bit of it, a core belongs to
+    polar [map][3]            frequency 1/θ, decay ρ, and whether frequencies begin at −I/2
 
 The factor of core c at one sample is f = w₀ + e·w₁ with e = (ρ·exp(2πj·x/θ))^(2^bit).
 Here are the products as such; `assembly.py` brings them from one core to the next.
@@ -13,7 +17,7 @@ Here are the products as such; `assembly.py` brings them from one core to the ne
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,31 +27,6 @@ BLOCK = 64
 
 # Unsigned indices spare the test for negative ones, which would stop vectorisation.
 _u = np.uintp
-
-
-class PolarData(NamedTuple):
-    """What the kernels read: samples, cores and maps of a chunk.
-
-    Parameters
-    ----------
-    x : ndarray
-        Inputs × samples; one more row holds the shift of two-sided maps.
-    y, sqrt_weight : ndarray
-        Weighted targets, and the square roots of the weights: zero where samples are padded.
-    input_bit : ndarray
-        Which input, and which bit of it, each core belongs to.
-    W : ndarray
-        Cores × 2 × rank × (re, im).
-    polar : ndarray
-        Frequency 1/θ, decay ρ, and whether frequencies begin at −I/2, of each map.
-    """
-
-    x: Any
-    y: Any
-    sqrt_weight: Any
-    input_bit: Any
-    W: Any
-    polar: Any
 
 
 @inline
@@ -112,12 +91,13 @@ def square(E: Any, earlier: int, later: int) -> None:
 
 
 @inline
-def block_product(Z: Any, at: int, first: int, data: Any, p: int, without: int) -> None:
+def block_product(
+    Z: Any, at: int, x: Any, first: int, input_bit: Any, W: Any, polar: Any, without: int
+) -> None:
     """Write ∏ f over all cores but one, for one block and map and all ranks.
 
     The leading term of a two-sided map, a phase that all its cores share, comes first.
     """
-    x, W, polar = data.x, data.W, data.polar[p]
     E = np.empty(2 * BLOCK, Z.dtype)
     powers(x[len(x) - 1], first, -polar[2] * polar[0], 1.0, E, 0)
     for r in range(W.shape[2]):
@@ -128,10 +108,10 @@ def block_product(Z: Any, at: int, first: int, data: Any, p: int, without: int) 
     for core in range(len(W)):
         if core == without:
             continue
-        if filled >= 0 and is_next_bit(data.input_bit[filled], data.input_bit[core]):
+        if filled >= 0 and is_next_bit(input_bit[filled], input_bit[core]):
             square(E, 0, 0)  # in place: cheaper than sine and cosine
         else:
-            fill(x, first, data.input_bit[core], polar, E, 0)
+            fill(x, first, input_bit[core], polar, E, 0)
         filled = core
         for r in range(W.shape[2]):
             z = _u(at + r * 2 * BLOCK)
@@ -149,10 +129,12 @@ def block_product(Z: Any, at: int, first: int, data: Any, p: int, without: int) 
 
 
 @inline
-def block_response(Z: Any, at: int, first: int, data: Any, p: int, core: int, out: Any) -> None:
-    """Write Re Σᵣ z·f, the response of one map, where `core` is left out of z."""
-    E, w = np.empty(2 * BLOCK, Z.dtype), data.W[core]
-    fill(data.x, first, data.input_bit[core], data.polar[p], E, 0)
+def block_response(
+    Z: Any, at: int, x: Any, first: int, input_bit: Any, w: Any, polar: Any, out: Any
+) -> None:
+    """Write Re Σᵣ z·f, the response of one map, where the core `w` is left out of z."""
+    E = np.empty(2 * BLOCK, Z.dtype)
+    fill(x, first, input_bit, polar, E, 0)
     out[:] = 0
     for r in range(w.shape[1]):
         z = _u(at + r * 2 * BLOCK)
@@ -166,33 +148,28 @@ def block_response(Z: Any, at: int, first: int, data: Any, p: int, core: int, ou
 
 
 @jit
-def products(
-    Z: Any, F: Any, without: int,
-    x: Any, y: Any, sqrt_weight: Any, input_bit: Any, W: Any, polar: Any,
-) -> None:  # fmt: skip
+def products(Z: Any, F: Any, x: Any, input_bit: Any, W: Any, polar: Any, without: int) -> None:
     """Make Z of all maps without one core, and F, their responses."""
-    data = PolarData(x, y, sqrt_weight, input_bit, W, polar)
-    n_samples, rank = data.x.shape[1], data.W.shape[2]
-    for p in range(len(data.polar)):
+    n_samples, rank = x.shape[1], W.shape[2]
+    for p in range(len(polar)):
         for first in range(0, n_samples, BLOCK):
             at = (p * n_samples + first) * rank * 2  # where Z of this map and block begins
-            block_product(Z, at, first, data, p, without)
-            block_response(Z, at, first, data, p, without, F[p, first : first + BLOCK])
+            block_product(Z, at, x, first, input_bit, W, polar[p], without)
+            out = F[p, first : first + BLOCK]
+            block_response(Z, at, x, first, input_bit[without], W[without], polar[p], out)
 
 
 @jit
 def respond(
-    out: Any, map_weights: Any, maps: Any,
-    x: Any, y: Any, sqrt_weight: Any, input_bit: Any, W: Any, polar: Any,
-) -> None:  # fmt: skip
+    out: Any, map_weights: Any, maps: Any, x: Any, input_bit: Any, W: Any, polar: Any
+) -> None:
     """Add Re Σₚ λₚ Σᵣ ∏ f to `out`, keeping no more than one block of Z."""
-    data = PolarData(x, y, sqrt_weight, input_bit, W, polar)
-    Z = np.empty(data.W.shape[2] * 2 * BLOCK, data.W.dtype)
-    response = np.empty(BLOCK, data.W.dtype)
-    for block in range(data.x.shape[1] // BLOCK):
+    Z = np.empty(W.shape[2] * 2 * BLOCK, W.dtype)
+    response = np.empty(BLOCK, W.dtype)
+    for block in range(x.shape[1] // BLOCK):
         first = block * BLOCK
         for p in maps:
-            block_product(Z, 0, first, data, p, 0)
-            block_response(Z, 0, first, data, p, 0, response)
+            block_product(Z, 0, x, first, input_bit, W, polar[p], 0)
+            block_response(Z, 0, x, first, input_bit[0], W[0], polar[p], response)
             for i in range(BLOCK):
                 out[first + i] += map_weights[p] * response[i]

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.engines.compiled import kernels
-from polyadic.engines.compiled.assembly import Step, core_sums
+from polyadic.engines.compiled.assembly import core_sums
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.gram import COLUMNS
-from polyadic.engines.compiled.kernels import BLOCK, PolarData
+from polyadic.engines.compiled.kernels import BLOCK
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.model.scratch import scratch
@@ -27,8 +27,6 @@ class PolarChunk(Chunk):
     With `hermitian`, only AᴴA is wanted of the Gram matrix.
     """
 
-    W: NDArray[Any] = np.empty((0, 2, 0, 2))
-
     def __init__(
         self,
         rows: Rows,
@@ -41,23 +39,20 @@ class PolarChunk(Chunk):
         super().__init__(rows, cores, layout, dtype, keep)
         self.hermitian = hermitian
         n = len(rows)
-        x = np.zeros((rows.X.shape[1] + 1, self.padded))
-        x[:-1, :n] = rows.X.T
-        x[-1, :n] = rows.X @ (np.array(layout.n_basis) // 2)
-        sqrt_weight = np.zeros(self.padded, dtype=self.dtype)
-        sqrt_weight[:n] = 1.0 if rows.weight is None else np.sqrt(rows.weight)
-        y = np.zeros(self.padded, dtype=self.dtype)
-        y[:n] = rows.y
-        y *= sqrt_weight
-        polar = np.array([m.wave() for m in layout.maps], dtype=np.float64)
-        self.data = PolarData(x, y, sqrt_weight, np.array(layout.core_places), self.W, polar)
+        self.padded = -(-n // BLOCK) * BLOCK
+        self.polar = np.array([m.wave() for m in layout.maps], dtype=np.float64)
+        self.input_bit = np.array(layout.core_places)
+        # The last row carries the shift of two-sided maps.
+        self.x = np.zeros((rows.X.shape[1] + 1, self.padded))
+        self.x[:-1, :n] = rows.X.T
+        self.x[-1, :n] = rows.X @ (np.array(layout.n_basis) // 2)
+        self.sqrt_weight = np.zeros(self.padded, dtype=self.dtype)
+        self.sqrt_weight[:n] = 1.0 if rows.weight is None else np.sqrt(rows.weight)
+        self.y = np.zeros(self.padded, dtype=self.dtype)
+        self.y[:n] = rows.y
+        self.y *= self.sqrt_weight
         self.unsafe = self.dtype.type(_UNSAFE[self.dtype])
         self.Z = np.empty(0, dtype=self.dtype)
-
-    @property
-    def padded(self) -> int:
-        """Number of samples with those that fill the last block."""
-        return -(-len(self.rows) // BLOCK) * BLOCK
 
     @staticmethod
     def suits(layout: TensorLayout) -> bool:
@@ -67,11 +62,7 @@ class PolarChunk(Chunk):
     def set_cores(self, cores: Cores) -> None:
         """Replace all cores; real and imaginary parts are stored apart."""
         stacked = np.array(cores, dtype=np.result_type(self.dtype, np.complex64))
-        parts = stacked.view(self.dtype).reshape(*stacked.shape, 2)
-        if self.W.shape == parts.shape:
-            self.W[:] = parts  # in the memory that the kernels read
-        else:
-            self.W = parts
+        self.W = stacked.view(self.dtype).reshape(*stacked.shape, 2)
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""
@@ -82,7 +73,7 @@ class PolarChunk(Chunk):
         """Return the P × n real responses of every map; core 0 is left out of the products."""
         self._provide()
         responses = np.empty((len(self.layout.maps), self.padded), dtype=self.dtype)
-        kernels.products(self.Z, responses, 0, *self.data)
+        kernels.products(self.Z, responses, self.x, self.input_bit, self.W, self.polar, 0)
         return responses[:, : len(self.rows)]
 
     def core_sums(
@@ -93,8 +84,11 @@ class PolarChunk(Chunk):
         size = 4 * self.W.shape[2]
         M = scratch((size + 1, min(self.padded, COLUMNS[self.dtype])), self.dtype)
         gram, moment = np.empty((size, size)), np.empty(size)
-        step = Step(maps, map_weights, core, self.unsafe, self.hermitian)
-        target = core_sums(gram, moment, M, self.Z, self.left_out, *self.data, *step)
+        target = core_sums(
+            gram, moment, M, self.Z, self.left_out, self.x, self.y, self.sqrt_weight,
+            self.input_bit, self.W, self.polar, maps, map_weights, core, self.unsafe,
+            self.hermitian,
+        )  # fmt: skip
         return gram, moment, target
 
     def _provide(self) -> None:
@@ -106,7 +100,7 @@ class PolarChunk(Chunk):
     def predict(self, map_weights: NDArray[np.float64]) -> NDArray[Any]:
         """Return the weighted sum of the responses, without a state."""
         response, maps = np.zeros(self.padded), np.flatnonzero(map_weights)
-        kernels.respond(response, map_weights, maps, *self.data)
+        kernels.respond(response, map_weights, maps, self.x, self.input_bit, self.W, self.polar)
         return response[: len(self.rows)]
 
     def release(self) -> None:
