@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, open_rows
-from polyadic.features import FourierFeatures
+from polyadic.features import FourierFeatures, PurePowerFeatures
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
 from tests.small import data_of, regressor, slow_but
@@ -113,6 +113,19 @@ def test_predictions_and_scores(rows, folder):
         fitted.score(without)
     with pytest.raises(ValueError, match="names no target"):
         model().fit(without)
+
+
+def test_a_row_beyond_all_bounds_is_counted_from_one_in_files(rows, tmp_path, monkeypatch):
+    small_batches(monkeypatch)
+    X, y, w = (array.copy() for array in rows)
+    machine = KernelMachineRegressor(PurePowerFeatures(), n_basis=64, rank=2, max_iter=1)
+    machine.fit(X, y[:, 0])
+    X[917, 1] = 1e200
+    with pytest.raises(ValueError, match="row 917 and 0 others overflow"):
+        machine.predict(X)  # an index
+    source = source_of(write(tmp_path, X, y, w))
+    with pytest.raises(ValueError, match="row 918 and 0 others overflow"):
+        machine.predict(source)
 
 
 def test_rows_of_no_weight_may_fill_a_batch(rows, folder, tmp_path_factory):

@@ -67,7 +67,8 @@ class FileSource:
         """Yield every batch of rows, and what is predicted for it, a column a target."""
         with predictor.open() as predict, closing(self._rows.batches()) as batches:
             for batch in batches:
-                yield batch, predict(batch.X, batch.first_row)
+                # Errors count the rows of files from 1, those of arrays as indices from 0.
+                yield batch, predict(batch.X, batch.first_row + 1)
 
     def predict(self, predictor: Predicts) -> NDArray[np.float64]:
         """Return the predictions for all rows."""
