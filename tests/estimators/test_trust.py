@@ -139,14 +139,16 @@ def test_rows_of_a_group_are_held_out_together():
 def test_an_automatic_fit_with_groups_is_not_fooled_by_copies_with_noise():
     """Four noisy copies of each row of pure noise: held-out copies would tell the answer."""
     rng = np.random.RandomState(0)
-    X, y = rng.uniform(size=(100, 3)), rng.standard_normal(100)
-    X = np.repeat(X, 4, axis=0) + 1e-3 * rng.standard_normal((400, 3))
-    y, groups = np.repeat(y, 4), np.repeat(np.arange(100), 4).astype(str)
+    X, y = rng.uniform(size=(200, 3)), rng.standard_normal(200)
+    X = np.repeat(X, 4, axis=0) + 1e-3 * rng.standard_normal((800, 3))
+    y, groups = np.repeat(y, 4), np.repeat(np.arange(200), 4).astype(str)
     options = {"n_estimators": 2, "effort": 0.1, "random_state": 0}
     fooled = FeatureLearningRegressor(**options).fit(X, y)
     aware = FeatureLearningRegressor(**options).fit(X, y, groups=groups)
-    assert min(fooled.selection_["held_out_mse"]) < 0.5
-    assert min(aware.selection_["held_out_mse"]) > 0.8
+    # The variance of the noise is 1: of 40 held-out groups the least of dozens of errors is not
+    # far below, where copies of the answers leave next to nothing.
+    assert min(fooled.selection_["held_out_mse"]) < 0.1
+    assert min(aware.selection_["held_out_mse"]) > 0.5
 
 
 def test_folds_by_group():
