@@ -196,6 +196,14 @@ def test_r2_of_a_row_or_two_is_said_to_mean_nothing():
         model.score(X[:2], y[:2])
 
 
+@pytest.mark.parametrize("wrong", [None, [1.0], np.ones(59), np.ones((60, 2))])
+def test_a_score_needs_the_targets_of_its_rows(wrong):
+    X, y = problem(60)
+    model = KINDS["named"]().fit(X, y)
+    with pytest.raises(ValueError, match="`y` must have the shape of the predictions"):
+        model.score(X, wrong)
+
+
 def test_weighted_repeated_and_shuffled_rows_give_one_automatic_fit():
     X, y = problem(40, n_inputs=12)
     count = np.random.RandomState(1).randint(0, 4, size=len(X))

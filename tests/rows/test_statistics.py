@@ -142,6 +142,13 @@ def test_r2_of_pieces_is_that_of_scikit_learn(weighted):
     assert found.n_rows == 90
 
 
+@pytest.mark.parametrize("shape", [(1, 2), (90, 1), (90, 0), (89, 2)])
+def test_targets_of_another_shape_are_not_broadcast(shape):
+    _, y, _ = rows(90)
+    with pytest.raises(ValueError, match=r"`y` must have the shape of the predictions, \(90, 2\)"):
+        Evaluation.of(np.zeros(shape), y)
+
+
 def test_r2_of_a_constant_target():
     y = np.ones((5, 1))
     assert Evaluation.of(y, y, None).r2 == r2_score(y, y) == 1.0

@@ -34,6 +34,11 @@ class Evaluation:
     @classmethod
     def of(cls, y: Any, prediction: Any, weight: Any = None) -> Evaluation:
         """Sum up rows of positive weight; targets are columns."""
+        if tuple(y.shape) != tuple(prediction.shape):  # they would be broadcast in silence
+            raise ValueError(
+                f"`y` must have the shape of the predictions, {tuple(prediction.shape)}, got "
+                f"{tuple(y.shape)}. Pass every target of the fit for every row."
+            )
         error = on_host(y) - on_host(prediction)
         if weight is None:
             squares, absolutes = (error**2).sum(axis=0), np.abs(error).sum(axis=0)
