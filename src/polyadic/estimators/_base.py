@@ -28,7 +28,12 @@ from polyadic.estimators._members import (
     is_small,
 )
 from polyadic.estimators._progress import Passed, Progress
-from polyadic.estimators._sources import rows_to_predict, tensor_layout, training_source
+from polyadic.estimators._sources import (
+    check_names,
+    rows_to_predict,
+    tensor_layout,
+    training_source,
+)
 from polyadic.estimators._status import StatusLine
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
@@ -249,7 +254,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             Rows as they were read, and their predictions.
         """
         check_is_fitted(self)
-        rows_to_predict(self, source)
+        check_names(self, source.names, len(source.names))
         return FileSource(source).predict_batches(self._predictor())
 
     def _predictor(self) -> Predictor:

@@ -75,7 +75,7 @@ class Progress:
                     f"train MSE {epoch.error:.6f}",
                     *([] if held is None else [f"held-out MSE {held:.6f}"]),
                 )
-                self._tell(index, f"epoch {epoch.number}", epoch.number / self._max_iter)
+                self.tell(index, f"epoch {epoch.number}", epoch.number / self._max_iter)
                 return on_subtask("epoch", lambda: [Member(inputs, layout, epoch.model)])
 
             yield on_epoch
@@ -83,7 +83,7 @@ class Progress:
     @contextmanager
     def search(self, index: int) -> Iterator[Callable[[str, Trial, MembersSoFar], None]]:
         """Give the function that hears of the stages of a member's search."""
-        self._tell(index, "screening", 0.0)
+        self.tell(index, "screening", 0.0)
         with self._task(index, None) as on_subtask:
 
             def on_stage(stage: str, trial: Trial, members: MembersSoFar) -> None:
@@ -99,13 +99,10 @@ class Progress:
                 on_subtask(stage, members)
 
             yield on_stage
-        self._tell(index, "done", 1.0)
+        self.tell(index, "done", 1.0)
 
-    def trial(self, index: int, stage: str, fraction: float) -> None:
-        """Hear of one more trial of a member's search, and how much of its work is done."""
-        self._tell(index, stage, fraction)
-
-    def _tell(self, index: int, what: str, fraction: float) -> None:
+    def tell(self, index: int, what: str, fraction: float) -> None:
+        """Say what a member is doing, and which fraction of its work is done."""
         of = f"member {index + 1} of {self._n_members}, " if self._n_members > 1 else ""
         self._status.tell(f"{of}{what}", index, fraction, self._n_members)
 

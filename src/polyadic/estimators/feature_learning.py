@@ -312,7 +312,7 @@ class FeatureLearningRegressor(CPDRegressor):
                     keeper=MemberCheckpoint(checkpoint, f"member {index}"),
                     check=run.require_running,
                     deadline=deadline,
-                    on_trial=partial(progress.trial, index),
+                    on_trial=partial(progress.tell, index),
                 )
                 with progress.search(index) as on_stage:
 

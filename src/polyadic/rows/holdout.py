@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from polyadic.rows.arrays import array_namespace, as_double
 from polyadic.rows.rows import Rows
 
-# Up to so many rows the number of held-out ones is exact; beyond, chance is as good.
-_EXACT_ROWS = 10_000
+# Up to so many rows their copies are counted and merged, and the number of held-out ones is
+# exact; beyond, chance is as good.
+EXACT_ROWS = 10_000
 
 
 def _as_signed(bits: int) -> int:
@@ -112,7 +113,7 @@ def split(
     `hashes` gives the hashes of all rows for a seed; it is called only where rows are few.
     """
     limit = int(fraction * 2**64)
-    if n_rows <= _EXACT_ROWS:
+    if n_rows <= EXACT_ROWS:
         limit = _limit(hashes(seed), fraction)
     if limit < 0:
         return Part(seed), None

@@ -21,6 +21,15 @@ _WORK_PER_ROW, _LEAST_WORK = 2e8, 2e12
 _SCALING_ROWS = 250_000
 
 
+# Where each stage usually begins and ends, as fractions of a search, and its trials by half-time.
+_STAGES = {
+    "screen": (0.0, 0.5, 12),
+    "halve": (0.35, 0.45, 2),
+    "climb": (0.4, 1.0, 8),
+    "polish": (0.9, 1.0, 1),
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """What users decide about an automatic fit; None leaves a choice to the search.
@@ -90,6 +99,13 @@ def search_space(data: Data, settings: Settings, n_members: int, compute: Comput
 def _count_candidates(n_inputs: int, effort: float) -> int:
     """Return how many candidates a member screens: fewer where there are many inputs."""
     return max(4, round(float(np.clip(640 / n_inputs, 12, 32) * np.sqrt(effort))))
+
+
+def fraction_done(stage: str, trials: int, spent: float, space: Space) -> float:
+    """Return about how much of a search is done, by its stage and by its work."""
+    start, end, usual = _STAGES[stage]
+    by_stage = start + (end - start) * trials / (trials + usual)
+    return float(max(by_stage, min(0.98, spent / max(space.work, 1.0))))
 
 
 def average(choices: Sequence[Choice]) -> list[Member]:

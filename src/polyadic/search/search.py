@@ -31,6 +31,7 @@ from polyadic.rows.scaling import InputScaling
 from polyadic.rows.view import Member, View
 from polyadic.search import moves
 from polyadic.search.candidates import Candidate, Space
+from polyadic.search.policy import fraction_done
 from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Choice, Journal, NoJournal, Trial
 from polyadic.sources.data import Data
@@ -39,14 +40,6 @@ _GAIN = 0.003  # what a move must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
 _MOST_BASIS = 256
 _LEAST_SCREENED = 4_000  # rows that candidates are screened on, at least
-
-# Where each stage usually begins and ends, as fractions of a search, and its trials by half-time.
-_STAGES = {
-    "screen": (0.0, 0.5, 12),
-    "halve": (0.35, 0.45, 2),
-    "climb": (0.4, 1.0, 8),
-    "polish": (0.9, 1.0, 1),
-}
 
 Move = Callable[[Trial], Trial | None]
 
@@ -277,7 +270,8 @@ class Search:
         best = self._journal.result(lambda: self._best_of(stage, trial, rows, epochs, restart))
         self._spent += epochs * self._work(rows, trial.candidate)
         self._note(stage, best, rows, epochs)
-        self._on_trial(stage, self._fraction_done(stage))
+        trials = sum(row["stage"] == stage for row in self.log)
+        self._on_trial(stage, fraction_done(stage, trials, self._spent, self._space))
         return best
 
     def _best_of(self, stage: str, trial: Trial, rows: Data, epochs: int, restart: bool) -> Trial:
@@ -295,13 +289,6 @@ class Search:
             if error < best.error or stage in ("screen", "halve"):
                 best = Trial(candidate, epoch.model, error, losses)
         return best
-
-    def _fraction_done(self, stage: str) -> float:
-        """Return about how much of the search is done, by its stage and by its work."""
-        start, end, usual = _STAGES[stage]
-        trials = sum(row["stage"] == stage for row in self.log)
-        by_stage = start + (end - start) * trials / (trials + usual)
-        return float(max(by_stage, min(0.98, self._spent / max(self._space.work, 1.0))))
 
     def _is_late(self) -> bool:
         """Whether the time of the search is over."""

@@ -14,7 +14,7 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.rows.arrays import to_device
 from polyadic.rows.copies import merge_copies
-from polyadic.rows.holdout import Part
+from polyadic.rows.holdout import EXACT_ROWS, Part
 from polyadic.rows.rows import Rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
@@ -24,7 +24,6 @@ from polyadic.sources.data import Data
 
 A = TypeVar("A")
 
-_MERGED_ROWS = 10_000  # up to so many, copies are looked for
 _PIECE = 2**25  # numbers that are looked at at a time
 # Up to so many numbers the rows are kept as several views show them, beyond as one does.
 _SEVERAL_VIEWS = 2**22
@@ -61,7 +60,7 @@ class ArraySource:
 
         With `merge`, copies of a row are merged where rows are few.
         """
-        merge = merge and len(self._rows) <= _MERGED_ROWS
+        merge = merge and len(self._rows) <= EXACT_ROWS
         store = ArrayStore(merge_copies(self._rows) if merge else self._rows, self._device)
         statistics = store.reduce("statistics", summarise)
         view = usual_view(statistics, self._names, scale_inputs)

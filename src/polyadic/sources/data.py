@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
-from polyadic.rows.holdout import Part, split, subset_of
+from polyadic.rows.holdout import EXACT_ROWS, Part, split, subset_of
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
 from polyadic.rows.view import View
 
 A = TypeVar("A")
-
-_COUNTED_ROWS = 10_000  # up to so many, different rows are counted
 
 
 class Store(Protocol):
@@ -145,7 +143,7 @@ class Data:
 
         Unlike the number of rows it is the same for weighted and for repeated rows.
         """
-        if self.n_rows > _COUNTED_ROWS:
+        if self.n_rows > EXACT_ROWS:
             return self.n_rows
         hash_values = partial(hash_piece, seed=0, by_group=False)
         return len(np.unique(self.store.reduce("hashes", hash_values).values))

@@ -24,8 +24,6 @@ from polyadic.sources.files.row_files import NUMBER, Block, CsvFormat, RowFile, 
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
 _BATCH_BYTES = 2**21
 _LEAST_ROWS, _MOST_ROWS = 1024, 2**16
-# Up to so many rows a split has the exact number of rows; beyond, chance is as good.
-_EXACT_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class RowSource:
                 values = [batch.X] if batch.y is None else [batch.X, batch.y]
                 parts.append(row_hash(values, seed).view(np.uint64))
                 count += len(batch)
-                if count > _EXACT_ROWS:
+                if count > holdout.EXACT_ROWS:
                     break
         return np.concatenate(parts)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -107,16 +106,19 @@ class FileStore:
 
     def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
         """Add what `function` makes of each batch of rows."""
-        first, total = 0, list[A]()
+        first = 0
+        total: Any = None
         with closing(self._batches()) as batches:
             for rows in batches:
-                total = [reduce(add, [*total, function(rows, first)])]
+                part = function(rows, first)
+                total = part if total is None else total + part
                 first += len(rows)
-        if not total:
+        if total is None:
             dropped = self.source.n_dropped
             left_out = f" ({dropped} rows were left out)" if dropped else ""
             raise ValueError(f"{self.source} has no row of positive weight{left_out}.")
-        return total[0]
+        found: A = total
+        return found
 
     def _batches(self) -> Generator[Rows]:
         """Yield the rows of positive weight; the others are no part of a fit."""
