@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import TensorLayout
+from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
@@ -31,6 +32,24 @@ class Sums(Protocol):
         """Return the sums as the driver takes them."""
 
 
+class SketchSums(Protocol):
+    """What conjugate gradients start from, over some rows, wherever they are."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    def on_host(self) -> CoreSketch:
+        """Return the sums as the driver takes them."""
+
+
+class ProductSums(Protocol):
+    """The product of a core's Gram matrix, over some rows, wherever they are."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+    def on_host(self) -> GramProduct:
+        """Return the sum as the driver takes it."""
+
+
 class State(Protocol):
     """A chunk of rows, the cores, and what the engine keeps from step to step."""
 
@@ -43,6 +62,12 @@ class State(Protocol):
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> Sums:
         """Return the sums of B = [Re A, Im A] for one core; maps of weight 0 are skipped."""
+
+    def core_sketch(self, core: int) -> SketchSums:
+        """Return the sums that conjugate gradients start from; for layouts of tables alone."""
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> ProductSums:
+        """Return AᵀA v for v of the shape of one core; for layouts of tables alone."""
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import TensorLayout
+from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
@@ -50,6 +51,26 @@ class ReferenceState:
         A = A.reshape(n, size * rank)
         block = np.hstack([A.real, A.imag]) if np.iscomplexobj(A) else A
         return NormalEquations.of(block, self.rows.y, self.rows.weight)
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from, over all rows."""
+        Z, psi, y = self.product(0, without=core), self.factor(0, core), self.rows.y
+        weight = np.ones(len(y)) if self.rows.weight is None else self.rows.weight
+        return CoreSketch(
+            moment=psi.T @ (Z * (weight * y)[:, None]),
+            feature_power=weight @ psi**2,
+            product_gram=Z.T @ (Z * weight[:, None]),
+            sketched_weight=self.total_weight,
+            total_weight=self.total_weight,
+        )
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> GramProduct:
+        """Return AᵀA v, by the responses A v of the rows."""
+        Z, psi = self.product(0, without=core), self.factor(0, core)
+        response = ((psi @ value) * Z).sum(axis=1)
+        if self.rows.weight is not None:
+            response = response * self.rows.weight
+        return GramProduct(psi.T @ (Z * response[:, None]))
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core; its responses are computed again when they are asked for."""

@@ -1,14 +1,16 @@
 """Feature maps, and how those of all inputs become one tensor."""
 
-from polyadic.features.layout import Plain, Quantized, TensorLayout
+from polyadic.features.layout import Plain, Quantized, Tabled, TensorLayout, Unused
 from polyadic.features.maps import (
     DampedFourierFeatures,
     FeatureMap,
     FourierFeatures,
     GaussianFeatures,
     GeometricFeatures,
+    MercerFeatures,
     PurePowerFeatures,
 )
+from polyadic.features.tables import Table
 
 __all__ = [
     "DampedFourierFeatures",
@@ -16,8 +18,12 @@ __all__ = [
     "FourierFeatures",
     "GaussianFeatures",
     "GeometricFeatures",
+    "MercerFeatures",
     "Plain",
     "PurePowerFeatures",
     "Quantized",
+    "Table",
+    "Tabled",
     "TensorLayout",
+    "Unused",
 ]

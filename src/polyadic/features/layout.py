@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features.maps import FeatureMap
+from polyadic.features.tables import Table
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,55 @@ class Plain:
         """Take any number and any map."""
 
 
-Input = Quantized | Plain
-_KINDS: dict[str, type[Input]] = {kind.__name__: kind for kind in (Quantized, Plain)}
+@dataclass(frozen=True)
+class Tabled:
+    """An input with a table of its own, which is what its one core meets under any map."""
+
+    table: Table
+
+    @property
+    def n_basis(self) -> int:
+        """Number of basis functions."""
+        return self.table.n_basis
+
+    @property
+    def core_sizes(self) -> tuple[int, ...]:
+        """Number of rows of each of the input's cores."""
+        return (self.n_basis,)
+
+    def factors(self, x: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
+        """Return the n × `n_basis` factor that the input's core meets."""
+        return [self.table.features(x)]
+
+    def validate(self, maps: Sequence[FeatureMap]) -> None:
+        """Take one real map, whose name stands for all tables."""
+        if len(maps) != 1 or maps[0].is_complex:
+            raise ValueError(
+                f"A layout of tables must have one real map, got {list(maps)}. Tables say for "
+                "each input what a map says for all."
+            )
+
+
+@dataclass(frozen=True)
+class Unused:
+    """An input that takes no part."""
+
+    n_basis: int = 1
+
+    @property
+    def core_sizes(self) -> tuple[int, ...]:
+        """Return that the input has no cores."""
+        return ()
+
+    def factors(self, x: NDArray[Any], feature_map: FeatureMap) -> list[NDArray[Any]]:
+        """Return that no core meets the input."""
+        return []
+
+    def validate(self, maps: Sequence[FeatureMap]) -> None:
+        """Take any map."""
+
+
+Input = Quantized | Plain | Tabled | Unused
 
 
 @dataclass(frozen=True)
@@ -82,7 +130,7 @@ class TensorLayout:
     ----------
     maps : tuple of FeatureMap
         The P candidate maps.
-    inputs : tuple of Quantized or Plain
+    inputs : tuple of Quantized, Plain, Tabled or Unused
         What each of the D inputs is.
 
     Examples
@@ -129,6 +177,16 @@ class TensorLayout:
         return all(type(each) is Quantized for each in self.inputs)
 
     @cached_property
+    def is_tabled(self) -> bool:
+        """Whether every input that takes part has a table, which engines have a fast path for."""
+        return all(type(each) in (Tabled, Unused) for each in self.inputs)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The table of each core, where every input that takes part has one."""
+        return tuple(each.table for each in self.inputs if isinstance(each, Tabled))
+
+    @cached_property
     def core_sizes(self) -> tuple[int, ...]:
         """Number of rows of each core, the cores of the first input first."""
         return tuple(size for each in self.inputs for size in each.core_sizes)
@@ -157,19 +215,15 @@ class TensorLayout:
     def to_fields(self) -> dict[str, Any]:
         """Return plain fields to store.
 
-        Inputs of one kind are stored as files of version 1 have them.
+        Inputs that are all quantized, or all plain, are stored as files of version 1 have them.
         """
-        (kind, *others) = {type(each) for each in self.inputs}
-        if not others:
+        kinds = {type(each) for each in self.inputs}
+        if kinds in ({Quantized}, {Plain}):
             fields = {"maps": self.maps, "n_basis": self.n_basis}
-            return {**fields, "quantized": kind is Quantized}
-        inputs = tuple((type(each).__name__, each.n_basis) for each in self.inputs)
-        return {"maps": self.maps, "inputs": inputs}
+            return {**fields, "quantized": kinds == {Quantized}}
+        return {"maps": self.maps, "inputs": self.inputs}
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> TensorLayout:
         """Return the layout that `to_fields` described, in this version or in version 1."""
-        if "inputs" not in fields:
-            return cls.of(**fields)
-        inputs = tuple(_KINDS[kind](n_basis) for kind, n_basis in fields["inputs"])
-        return cls(fields["maps"], inputs)
+        return cls(**fields) if "inputs" in fields else cls.of(**fields)

@@ -11,13 +11,17 @@ that bit q of the feature's index picks the entry of γ⁽q⁺¹⁾.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from polyadic.features.kernels import KERNELS
+from polyadic.features.tables import N_KNOTS, Table
 
 __all__ = [
     "DampedFourierFeatures",
@@ -25,6 +29,7 @@ __all__ = [
     "FourierFeatures",
     "GaussianFeatures",
     "GeometricFeatures",
+    "MercerFeatures",
     "PurePowerFeatures",
 ]
 
@@ -271,3 +276,54 @@ class GaussianFeatures(FeatureMap):
         density = np.sqrt(2 * np.pi) * self.length_scale
         density = density * np.exp(-0.5 * (self.length_scale * frequency) ** 2)
         return np.asarray(sines * np.sqrt(density))
+
+
+class MercerFeatures(FeatureMap):
+    """Eigenfunctions of a kernel on the unit interval, whose inner product is the kernel.
+
+    ψ₁, ψ₂, … are the eigenfunctions of the kernel for evenly spread values, each times the root
+    of its eigenvalue, so that the first I of them are the best I features there are.  They are
+    looked up in a table and, outside of the unit interval, bounded.  The map has a plain form
+    only.  An automatic fit has such features too, but for the distribution that each input has.
+
+    Parameters
+    ----------
+    kernel : {"matern12", "matern32", "rbf"}, default="matern32"
+        The kernel, from rough to smooth.
+    length_scale : float, default=0.5
+        Length scale of the kernel, in units of the scaled input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polyadic.features import MercerFeatures
+    >>> psi = MercerFeatures("rbf", length_scale=0.3).plain(np.array([0.2, 0.5]), 16)
+    >>> (psi @ psi.T).round(2)
+    array([[1.  , 0.61],
+           [0.61, 1.  ]])
+    """
+
+    is_complex: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": [StrOptions(set(KERNELS))],
+        "length_scale": _POSITIVE,
+    }
+
+    def __init__(self, kernel: str = "matern32", length_scale: float = 0.5) -> None:
+        self.kernel = kernel
+        self.length_scale = length_scale
+
+    def plain(self, x: NDArray[Any], n_basis: int) -> NDArray[Any]:
+        """Return the n × `n_basis` feature matrix of the column `x`."""
+        if n_basis > N_KNOTS:
+            raise ValueError(
+                f"`n_basis` must be {N_KNOTS} or less for MercerFeatures, got {n_basis}. The "
+                "functions beyond are hardly part of the kernel: use fewer."
+            )
+        return _even_table(self.kernel, float(self.length_scale), n_basis).features(x)
+
+
+@lru_cache(maxsize=64)
+def _even_table(kernel: str, length_scale: float, n_basis: int) -> Table:
+    """Return the table of a kernel for evenly spread values."""
+    return Table.mercer(kernel, length_scale, n_basis=n_basis)

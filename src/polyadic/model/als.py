@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from operator import add
 from typing import Any, Protocol
@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.model import cpd
+from polyadic.model.conjugate import CoreSketch, solve_core_iteratively
 from polyadic.model.cpd import Cores
 from polyadic.model.mixing import penalty, solve_mixing
-from polyadic.model.normal import NormalEquations, solve_core
+from polyadic.model.normal import CoreSolution, NormalEquations, solve_core
 
 
 class Samples(Protocol):
@@ -41,6 +42,15 @@ class Samples(Protocol):
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
+
+    def iterates(self, core: int) -> bool:
+        """Whether conjugate gradients are the cheaper way to solve one core."""
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from."""
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> NDArray[np.float64]:
+        """Return AᵀA v for v of the shape of one core."""
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""
@@ -242,11 +252,8 @@ def sweep(
         for core in cores[: state.core]:
             before = before * cpd.gram(core)
         for index in range(state.core, len(cores)):
-            equations = samples.normal_equations(index, state.model.map_weights)
             gram_of_others = before * after[index]
-            solution = solve_core(
-                equations, gram_of_others, cores[index], objective.alpha, objective.kind
-            )
+            solution = _solve(samples, index, state.model, gram_of_others, cores[index], objective)
             samples.commit(index, solution.value)
             cores[index], before = solution.value, before * cpd.gram(solution.value)
             if solution.jitter:
@@ -255,6 +262,23 @@ def sweep(
                 keeper.on_step(_sweep_at(state, target, index + 1, cores))
         state = replace(_sweep_at(state, target, 0, cores), target=target + 1)
     return state
+
+
+def _solve(
+    samples: Samples,
+    core: int,
+    model: Model,
+    gram_of_others: NDArray[Any],
+    current: NDArray[Any],
+    objective: Objective,
+) -> CoreSolution:
+    """Return one core's new value, by whichever way is cheaper."""
+    if samples.iterates(core):
+        sketch = samples.core_sketch(core)
+        product = partial(samples.gram_product, core)
+        return solve_core_iteratively(sketch, product, gram_of_others, current, objective.alpha)
+    equations = samples.normal_equations(core, model.map_weights)
+    return solve_core(equations, gram_of_others, current, objective.alpha, objective.kind)
 
 
 def _sweep_at(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:

@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 
 from polyadic.engines import Engine, State, Sums
 from polyadic.features import TensorLayout
+from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
-from polyadic.samples.placement import MemoryPlan, auto_chunk_size, bytes_by_place
+from polyadic.samples.placement import (
+    MemoryPlan,
+    auto_chunk_size,
+    bytes_by_place,
+    iterating_is_cheaper,
+)
 from polyadic.samples.workers import Workers
 
 
@@ -97,6 +103,22 @@ class MemorySamples:
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
         return self._sum(lambda state: state.normal_equations(core, map_weights))
+
+    def iterates(self, core: int) -> bool:
+        """Whether conjugate gradients are the cheaper way to solve one core."""
+        return iterating_is_cheaper(self._layout, core, self._rank, len(self))
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from."""
+        total = self._workers.sum(lambda state: state.core_sketch(core), self._states)
+        assert total is not None  # there is a chunk at least
+        return total.on_host()
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> NDArray[np.float64]:
+        """Return AᵀA v for v of the shape of one core."""
+        total = self._workers.sum(lambda state: state.gram_product(core, value), self._states)
+        assert total is not None
+        return total.on_host().value
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""

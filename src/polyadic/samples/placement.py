@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from polyadic.engines import Engine
 from polyadic.features import TensorLayout
+from polyadic.model.conjugate import MAX_ITER
 
 # Less work is not worth handing to another thread.
 _LEAST_SECONDS = 750e-6
@@ -45,6 +46,23 @@ def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
     if n_chunks < _CHUNKS:
         n_chunks = 2 ** round(math.log2(n_chunks))
     return max(1, -(-n_rows // (n_chunks * _BLOCK))) * _BLOCK
+
+
+def iterating_is_cheaper(
+    layout: TensorLayout, core: int, rank: int, n_rows: int, round_trip: float = 30e-6
+) -> bool:
+    """Whether conjugate gradients take less time for a core than its Gram matrix.
+
+    Only layouts of tables are solved so.  `round_trip` is the seconds that a pass over the
+    rows takes beside its arithmetic.
+    """
+    if not layout.is_tabled:
+        return False
+    unknowns = layout.core_sizes[core] * rank
+    # Seconds, about: 1.5 ns a row and rank for a pass, 30 billion operations of BLAS a second.
+    a_pass = 1.5e-9 * n_rows * rank + round_trip
+    direct = (n_rows + unknowns / 3) * unknowns**2 / 30e9 + round_trip
+    return (MAX_ITER + 2) * a_pass + rank**3 / 1e9 < direct
 
 
 def parse_bytes(limit: float | str) -> float:

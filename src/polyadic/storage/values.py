@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic import features
-from polyadic.features import FeatureMap, TensorLayout
+from polyadic.features import FeatureMap, Plain, Quantized, Table, Tabled, TensorLayout, Unused
 from polyadic.members import Member
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
 from polyadic.rows.scaling import InputScaling, TargetScaling
@@ -39,9 +39,14 @@ RECORDS: dict[str, type] = {
     "Model": Model,
     "Record": Record,
     "Sweep": Sweep,
+    "Plain": Plain,
+    "Quantized": Quantized,
+    "Table": Table,
+    "Tabled": Tabled,
     "TargetScaling": TargetScaling,
     "TensorLayout": TensorLayout,
     "Trial": Trial,
+    "Unused": Unused,
 }
 _NAMES = {record: name for name, record in RECORDS.items()}
 # Fields that files of version 1 know under another name.

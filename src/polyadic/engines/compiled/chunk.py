@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import TensorLayout
+from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
@@ -120,6 +121,14 @@ class Chunk(ABC):
         if not self.keep:
             self.forget()
         return NormalEquations(*sums, self.total_weight)
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Raise: only layouts of tables are solved by conjugate gradients."""
+        raise NotImplementedError("Only layouts of tables have a sketch.")
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> GramProduct:
+        """Raise: only layouts of tables are solved by conjugate gradients."""
+        raise NotImplementedError("Only layouts of tables have products.")
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums of F, the real responses of every map."""
