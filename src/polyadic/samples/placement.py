@@ -24,6 +24,8 @@ _MOST_BYTES = 12_000_000
 # Chunks that a large problem has at least; smaller ones have a power of two, so that threads
 # share them evenly.
 _CHUNKS = 16
+# Rows of a chunk of inputs with tables, at least and at most.
+_LEAST_TABLED, _MOST_TABLED = 1024, 65_536
 # Rows are computed in blocks: a part of one costs as much as the whole.
 _BLOCK = 64
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -35,6 +37,9 @@ def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
     It depends on the problem alone, not on the number of threads, so that neither do the
     results.
     """
+    if layout.is_tabled:
+        # A chunk contracts tables of its own in every pass, so many small ones are dear.
+        return int(min(max(n_rows // _CHUNKS, _LEAST_TABLED), _MOST_TABLED))
     columns = (2 if layout.is_complex else 1) * max(layout.core_sizes) * rank
     elements = rank * len(layout.maps)
     # Seconds a row takes in a step, about: 1.5 ns an element, 45 billion sums a second.

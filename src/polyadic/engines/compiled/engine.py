@@ -1,7 +1,8 @@
 """The compiled engine: near the hardware's limit on one core, a chunk at a time.
 
-Two kinds of chunk do the work: `PolarChunk` for quantized Fourier features, whose factors
-are all [1, e], and `GeneralChunk` for whatever else there is.  `chunk.py` tells what
+Three kinds of chunk do the work: `TableChunk` for inputs with tables, `PolarChunk` for
+quantized Fourier features, whose factors are all [1, e], and `GeneralChunk` for whatever else
+there is.  `chunk.py` tells what
 state is kept; `kernels.py`, `assembly.py` and `gram.py` are the inner loops.
 """
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.general import GeneralChunk
 from polyadic.engines.compiled.polar import PolarChunk
+from polyadic.engines.compiled.tables import TableChunk
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.rows.rows import Rows
@@ -58,6 +60,8 @@ class CompiledEngine:
         return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(map_weights)
 
     def _chunk(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
+        if layout.is_tabled:
+            return TableChunk(rows, cores, layout, self.dtype, self.keep)
         if PolarChunk.suits(layout):
             return PolarChunk(rows, cores, layout, self.dtype, self.keep, self.hermitian)
         return GeneralChunk(rows, cores, layout, self.dtype, self.keep)

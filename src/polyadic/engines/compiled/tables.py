@@ -1,0 +1,261 @@
+"""Chunks of inputs with tables: gather, interpolate, multiply.
+
+Contracted with its core, the table of an input is T = values · W, knots × rank, and the factor
+of a row is a blend of two neighbouring rows of T.  The rank is innermost, so that a row's
+factor is read as it lies in memory:
+
+    Z[n]         product over all cores but one, n × rank
+    response[n]  Σᵣ T[x, r] · Z[n, r]                   A v, for T = values · v
+    sums[j]      Σₙ (share of knot j in row n) · c[n] · Z[n]      Aᵀ c = valuesᵀ · sums
+
+However many basis functions an input has, a pass costs the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.engines.compiled.chunk import Chunk
+from polyadic.engines.compiled.gram import sums
+from polyadic.features import TensorLayout
+from polyadic.model.conjugate import CoreSketch, GramProduct
+from polyadic.model.cpd import Cores
+from polyadic.model.jit import inline, jit
+from polyadic.rows.rows import Rows
+
+# |f| relative to the largest value of its term below which a factor is not divided by.
+_UNSAFE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
+# Rows of a chunk whose products are enough for a preconditioner, for each unit of rank.
+_SKETCHED, _LEAST_SKETCHED = 2, 512
+
+
+class TableChunk(Chunk):
+    """A chunk whose inputs all have tables."""
+
+    def __init__(
+        self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
+    ) -> None:
+        self.values = [table.values.astype(dtype) for table in layout.tables]
+        pairs = zip(layout.core_inputs, layout.tables, strict=True)
+        positions = [table.positions(rows.X[:, column]) for column, table in pairs]
+        self.positions = np.array(positions, dtype=dtype)
+        self.y = rows.y.astype(dtype, copy=False)
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        self.weight = weight.astype(dtype, copy=False)
+        self.Z = np.empty((0, 0), dtype)
+        self._powers: dict[int, NDArray[np.float64]] = {}
+        super().__init__(rows, cores, layout, dtype, keep)
+
+    def set_cores(self, cores: Cores) -> None:
+        """Replace all cores."""
+        self.rank = cores[0].shape[1]
+        # All contracted tables in one array: kernels that multiply over inputs read them so.
+        self.T = np.stack([self._contract(core, value) for core, value in enumerate(cores)])
+
+    def set_core(self, core: int, value: NDArray[Any]) -> None:
+        """Replace one core."""
+        self.T[core] = self._contract(core, value)
+
+    def _contract(self, core: int, value: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(self.values[core] @ value.astype(self.dtype, copy=False))
+
+    def respond(self) -> NDArray[Any]:
+        """Return the responses; core 0 is left out of the products."""
+        self._make(0)
+        responses = np.empty((1, len(self.rows)), self.dtype)
+        _respond(self.Z, self.positions[0], self.T[0], responses[0])
+        return responses
+
+    def core_sums(
+        self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Return Gram matrix, moment and yᵀy of one core."""
+        self._bring(core)
+        psi, n = self._features(core), len(self.rows)
+        A = (psi[:, :, None] * self.Z[:, None, :]).reshape(n, -1)
+        return sums(np.ascontiguousarray(np.column_stack([A, self.y]).T) * np.sqrt(self.weight))
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from, products of some rows."""
+        self._bring(core)
+        stride = max(1, len(self.rows) // max(_SKETCHED * self.rank, _LEAST_SKETCHED))
+        Z, weight = self.Z[::stride], self.weight[::stride]
+        sketch = CoreSketch(
+            moment=self._scatter(core, self.weight * self.y),
+            feature_power=self._power(core),
+            product_gram=((Z * weight[:, None]).T @ Z).astype(np.float64),
+            sketched_weight=float(weight.sum(dtype=np.float64)),
+            total_weight=self.total_weight,
+        )
+        self._release_unless_kept()
+        return sketch
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> GramProduct:
+        """Return AᵀA v, in one pass over the products."""
+        self._bring(core)
+        found = np.zeros((len(self.values[core]), self.rank), self.dtype)
+        _multiply(self.Z, self.positions[core], self._contract(core, value), self.weight, found)
+        self._release_unless_kept()
+        return GramProduct(self._gather_sums(core, found))
+
+    def predict(self, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the responses, without a state."""
+        responses = np.empty(len(self.rows), self.dtype)
+        _predict(self.positions, self.T, responses)
+        return responses.astype(np.float64) * map_weights[0]
+
+    def release(self) -> None:
+        """Free the memory of the products."""
+        self.Z = np.empty((0, 0), self.dtype)
+
+    def _make(self, without: int) -> None:
+        """Make the product of all cores but one."""
+        if not self.Z.size:
+            self.Z = np.empty((len(self.rows), self.rank), self.dtype)
+        _make(self.Z, self.positions, self.T, without)
+        self.left_out[0] = without
+
+    def _bring(self, core: int) -> None:
+        """Bring the products to leave this core out."""
+        before = int(self.left_out[0])
+        if before < 0:
+            self._make(core)
+        elif before != core:
+            least = _UNSAFE[self.dtype] * np.abs(self.T[core]).max(axis=0)
+            _exchange(self.Z, self.positions, self.T, before, core, least)
+            self.left_out[0] = core
+
+    def _release_unless_kept(self) -> None:
+        if not self.keep:
+            self.forget()
+
+    def _scatter(self, core: int, coefficients: NDArray[Any]) -> NDArray[np.float64]:
+        """Return Aᵀc."""
+        found = np.zeros((len(self.values[core]), self.rank), self.dtype)
+        _scatter(self.Z, self.positions[core], coefficients, found)
+        return self._gather_sums(core, found)
+
+    def _gather_sums(self, core: int, found: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray((self.values[core].T @ found), dtype=np.float64)
+
+    def _power(self, core: int) -> NDArray[np.float64]:
+        """Return Σ w·ψᵢ² of one core's input, which is the same in every step."""
+        if core not in self._powers:
+            self._powers[core] = (self._features(core) ** 2).T @ self.weight.astype(np.float64)
+        return self._powers[core]
+
+    def _features(self, core: int) -> NDArray[Any]:
+        """Return the n × size basis functions of one core's input."""
+        position = self.positions[core]
+        below = position.astype(np.intp)
+        lower = self.values[core][below]
+        return lower + (position - below)[:, None] * (self.values[core][below + 1] - lower)
+
+
+@inline
+def _blend(T: Any, j: int, t: Any, r: int) -> Any:
+    return T[j, r] + t * (T[j + 1, r] - T[j, r])
+
+
+@jit
+def _make(Z: Any, positions: Any, T: Any, without: int) -> None:
+    """Set Z to the product over all inputs but one."""
+    one = Z.dtype.type(1)
+    for n in range(len(Z)):
+        row = Z[n]
+        row[:] = one
+        for d in range(len(T)):
+            if d != without:
+                table = T[d]
+                j = int(positions[d, n])
+                t = positions[d, n] - Z.dtype.type(j)
+                for r in range(len(row)):
+                    row[r] *= _blend(table, j, t, r)
+
+
+@jit
+def _exchange(Z: Any, positions: Any, T: Any, into: int, out: int, least: Any) -> None:
+    """Multiply Z by the factor of one input and divide it by that of another.
+
+    Where the divisor is not above `least`, the element is made anew as a plain product.
+    """
+    new, old = T[into], T[out]
+    for n in range(len(Z)):
+        row = Z[n]
+        j, k = int(positions[into, n]), int(positions[out, n])
+        t = positions[into, n] - Z.dtype.type(j)
+        u = positions[out, n] - Z.dtype.type(k)
+        unsafe = 0
+        for r in range(len(row)):
+            divisor = _blend(old, k, u, r)
+            row[r] *= _blend(new, j, t, r) / divisor
+            unsafe += abs(divisor) <= least[r]
+        if unsafe:
+            for r in range(len(row)):
+                if abs(_blend(old, k, u, r)) <= least[r]:
+                    product = Z.dtype.type(1)
+                    for d in range(len(T)):
+                        if d != out:
+                            i = int(positions[d, n])
+                            product *= _blend(T[d], i, positions[d, n] - Z.dtype.type(i), r)
+                    row[r] = product
+
+
+@jit
+def _respond(Z: Any, position: Any, T: Any, responses: Any) -> None:
+    """Set responses to Σᵣ T[x, r] · Z[n, r]."""
+    for n in range(len(Z)):
+        j = int(position[n])
+        t = position[n] - Z.dtype.type(j)
+        response = Z.dtype.type(0)
+        for r in range(Z.shape[1]):
+            response += _blend(T, j, t, r) * Z[n, r]
+        responses[n] = response
+
+
+@jit
+def _multiply(Z: Any, position: Any, T: Any, weight: Any, found: Any) -> None:
+    """Add every row's weight · response · Z to the sums of its two knots."""
+    for n in range(len(Z)):
+        row = Z[n]
+        j = int(position[n])
+        t = position[n] - Z.dtype.type(j)
+        response = Z.dtype.type(0)
+        for r in range(len(row)):
+            response += _blend(T, j, t, r) * row[r]
+        _add(row, weight[n] * response, j, t, found)
+
+
+@jit
+def _scatter(Z: Any, position: Any, coefficients: Any, found: Any) -> None:
+    """Add every row's coefficient · Z to the sums of its two knots."""
+    for n in range(len(Z)):
+        j = int(position[n])
+        _add(Z[n], coefficients[n], j, position[n] - Z.dtype.type(j), found)
+
+
+@inline
+def _add(row: Any, coefficient: Any, j: int, t: Any, found: Any) -> None:
+    upper = coefficient * t
+    lower = coefficient - upper
+    for r in range(len(row)):
+        found[j, r] += lower * row[r]
+        found[j + 1, r] += upper * row[r]
+
+
+@jit
+def _predict(positions: Any, T: Any, responses: Any) -> None:
+    """Set responses to Σᵣ Π_d T_d[x, r], without a product that is kept."""
+    row = np.empty(T.shape[2], T.dtype)
+    for n in range(len(responses)):
+        row[:] = T.dtype.type(1)
+        for d in range(len(T)):
+            table = T[d]
+            j = int(positions[d, n])
+            t = positions[d, n] - T.dtype.type(j)
+            for r in range(len(row)):
+                row[r] *= _blend(table, j, t, r)
+        responses[n] = row.sum()
