@@ -138,7 +138,7 @@ def test_short_length_scales_of_many_inputs_neither_overflow_nor_vanish(kernel):
 @kernels
 def test_the_maximum_is_one_within_the_bounds(kernel):
     X, y = wave(inputs=2)
-    y = y + 3 * X[:, 0] ** 2  # both matter, so that no length scale is the longest
+    y = y + 3 * X[:, 0] ** 2  # both matter, so that no length scale is the longest one
     found = maximise_evidence(X, y, kernel, max_evaluations=300, tol=0.0)
 
     def value(p):
@@ -230,7 +230,8 @@ def test_no_more_evaluations_than_allowed():
 
 
 def test_a_start_at_the_maximum_is_kept_and_saves_evaluations():
-    X, y = wave()
+    X, y = wave(inputs=2)
+    y = y + 3 * X[:, 0] ** 2  # both matter; a very long length scale is not taken over
     first = maximise_evidence(X, y, "rbf", max_evaluations=200, tol=1e-9)
     again = maximise_evidence(X, y, "rbf", start=first)
     assert again.value >= first.value

@@ -32,8 +32,10 @@ _JITTER = 1e-8  # beside the signal's 1; keeps the factorisation sound where row
 _LEAST_WEIGHT = 1e-9  # beside a mean of 1
 _LEAST_SIGNAL = 1e-12
 _NOTHING = 1e10  # minus this is the value where there is no factorisation
-_FIRST, _FIRST_RATIO = 5, 0.1
-_SPARSITY = 10.0
+_FIRST_RATIO = 0.1
+_FIRST_EVALUATIONS = 5  # of the first stage
+_LONG = math.log(10.0)  # above the even start, the longest length scale that is taken over
+_PACE = 5  # evaluations over which the pace of a search is taken
 
 
 @dataclass(frozen=True)
@@ -198,19 +200,40 @@ def screen(
 ) -> list[tuple[K, str, Evidence]]:
     """Maximise the evidence of every kernel on every view of the inputs; the best comes first.
 
+    A kernel begins on a further view with what it has found on the first, and a search ends
+    once it would not reach the best so far at its present pace.  So the first are as good as
+    `maximise_evidence` finds them, and those behind may be better than their values say.
+
     Parameters
     ----------
     views : mapping to ndarray of shape (n, D)
-        The same rows scaled in several ways.
+        The same rows, scaled in several ways.
     y, weight, max_evaluations, tol
         As in `maximise_evidence`, for each pair.
     kernels : sequence of str
         The kernels to try.
+
+    Examples
+    --------
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(size=(80, 2))
+    >>> y = np.sin(6 * X[:, 1])
+    >>> found = screen({"as they are": X, "squared": X**2}, (y - y.mean()) / y.std())
+    >>> found[0][:2]
+    ('as they are', 'rbf')
     """
+    rows = {key: _rows(X, y, weight) for key, X in views.items()}
     found: list[tuple[K, str, Evidence]] = []
-    for kernel in kernels:
-        for key, X in views.items():
-            found.append((key, kernel, maximise_evidence(X, y, kernel, weight=weight)))
+    best = -np.inf
+    firsts: dict[str, Evidence] = {}
+    for key in rows:
+        # The kernel that does best so far goes first: it sets the mark for the others.
+        for kernel in sorted(kernels, key=lambda each: -firsts[each].value if firsts else 0.0):
+            start = firsts.get(kernel)
+            evidence = _search(rows[key], kernel, start, max_evaluations, tol, best)
+            found.append((key, kernel, evidence))
+            best = max(best, evidence.value)
+        firsts = firsts or {kernel: evidence for _, kernel, evidence in found}
     return sorted(found, key=lambda each: -each[2].value)
 
 
@@ -247,29 +270,33 @@ def _rows(X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None) -> _Row
 
 
 def _search(
-    rows: _Rows, kernel: str, start: Evidence | None, max_evaluations: int, tol: float
+    rows: _Rows,
+    kernel: str,
+    start: Evidence | None,
+    max_evaluations: int,
+    tol: float,
+    rival: float = -np.inf,
 ) -> Evidence:
-    """Climb from a start, or from an even one in two stages."""
+    """Climb from a start, or from an even one in two stages; give up far behind a rival."""
     if kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
     process = _Process(rows.columns, rows.y, rows.weight, kernel)
+    even = _even_start(rows.columns, kernel)
     if start is None:
-        point = np.append(
-            np.full(len(rows.columns), _even_start(rows.columns, kernel)), np.log(_FIRST_RATIO)
-        )
-        if len(rows.columns) and max_evaluations > _FIRST:
-            point = _climb(process, point, _wide_prior, _FIRST, tol)[0]
+        point = np.append(np.full(len(rows.columns), even), math.log(_FIRST_RATIO))
+        if max_evaluations > _FIRST_EVALUATIONS:
+            # With the sparse prior from the first step, all inputs are sometimes let go at once.
+            point, _, _ = _climb(process, point, _wide_prior, _FIRST_EVALUATIONS, tol)
     else:
-        lengths = start.length_scales[rows.varies]
-        point = np.log(np.append(lengths, start.noise / start.signal))
-    point, value, signal = _climb(
-        process, point, _sparse_prior, max_evaluations - process.evaluations, tol
-    )
+        # Along a very long length scale there is no slope to come back by.
+        lengths = np.minimum(np.log(start.length_scales[rows.varies]), even + _LONG)
+        point = np.append(lengths, math.log(start.noise / start.signal))
+    left = max_evaluations - process.evaluations
+    point, value, signal = _climb(process, point, _sparse_prior, left, tol, rival)
     lengths = np.full(len(rows.varies), LONGEST)
     lengths[rows.varies] = np.exp(point[:-1])
-    return Evidence(
-        kernel, lengths, signal, signal * float(np.exp(point[-1])), value, process.evaluations
-    )
+    noise = signal * math.exp(point[-1])
+    return Evidence(kernel, lengths, signal, noise, value, process.evaluations)
 
 
 _Prior = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
@@ -281,12 +308,13 @@ def _wide_prior(log_lengths: NDArray[np.float64]) -> tuple[float, NDArray[np.flo
 
 
 def _sparse_prior(log_lengths: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Return Σ −log(1 + c/ℓ) and its slopes.
+    """Return Σ −log(1 + D/3ℓ), summed over D inputs, and its slopes.
 
-    What a short length scale costs grows slowly as it becomes shorter, but any price at all
-    has to be paid by the data: an input of no use ends with a long one.
+    An input that matters pays about log D, as one chosen among D should, and little more for
+    a still shorter length scale.  A long one is cheap, yet its price falls as 1/ℓ where the
+    gain of smooth kernels falls as 1/ℓ², so that an input of little use is let go.
     """
-    c = _SPARSITY * np.exp(-log_lengths)
+    c = len(log_lengths) / 3 * np.exp(-log_lengths)
     return -float(np.sum(np.log1p(c))), c / (1 + c)
 
 
@@ -295,42 +323,49 @@ class _Enough(Exception):  # noqa: N818  it ends a search, nothing went wrong
 
 
 def _climb(
-    process: _Process, point: NDArray[np.float64], prior: _Prior, max_evaluations: int, tol: float
+    process: _Process,
+    point: NDArray[np.float64],
+    prior: _Prior,
+    max_evaluations: int,
+    tol: float,
+    rival: float = -np.inf,
 ) -> tuple[NDArray[np.float64], float, float]:
     """Climb by L-BFGS; return the best point met, its value and its signal."""
     low = np.log(np.append(np.full(len(point) - 1, SHORTEST), RATIOS[0]))
     high = np.log(np.append(np.full(len(point) - 1, LONGEST), RATIOS[1]))
-    best: tuple[NDArray[np.float64], float, float] = (np.clip(point, low, high), -np.inf, 1.0)
-    size, left = process.y.size, max_evaluations
+    begin = np.clip(point, low, high)
+    best: tuple[NDArray[np.float64], float, float] = (begin, -np.inf, 1.0)
+    values: list[float] = []  # the best after each evaluation
+    steps: list[float] = []  # the best after each step
 
     def compute(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        nonlocal best, left
-        if left <= 0:
+        nonlocal best
+        if len(values) >= max_evaluations:
             raise _Enough
-        left -= 1
         value, slopes, by_ratio, signal = process(p[:-1], p[-1])
         of_prior, prior_slopes = prior(p[:-1])
-        value += of_prior / size
+        value += of_prior / process.y.size
         if value > best[1]:
             best = p.copy(), value, signal
-        return -value, -np.append(slopes + prior_slopes / size, by_ratio)
+        values.append(best[1])
+        return -value, -np.append(slopes + prior_slopes / process.y.size, by_ratio)
 
-    begin = best[0]
     first = compute(begin)
-    # The first step is the gradient itself, which in these units is one log unit at most.
+    # The first step is the gradient itself; in these units it is at most one.
     unit = max(float(np.abs(first[1]).max()), 1e-3)
-    reached, idle = best[1], 0
 
     def objective(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         value, slopes = first if np.array_equal(p, begin) else compute(p)
         return value / unit, slopes / unit
 
     def after_step(_: Any) -> None:
-        nonlocal reached, idle
-        idle = idle + 1 if best[1] - reached < tol else 0
-        reached = best[1]
-        if idle == 2:
+        steps.append(best[1])
+        if len(steps) > 2 and steps[-1] - steps[-2] < tol and steps[-2] - steps[-3] < tol:
             raise StopIteration
+        if len(values) > _PACE:
+            pace = (values[-1] - values[-1 - _PACE]) / _PACE
+            if values[-1] + pace * (max_evaluations - len(values)) < rival:
+                raise StopIteration
 
     with suppress(_Enough):
         minimize(
