@@ -1,0 +1,318 @@
+"""Evidence: the compiled way equals the definition, and its maximum tells inputs that matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+from polyadic.model.evidence import (
+    KERNELS,
+    LONGEST,
+    _Process,
+    _sparse_prior,
+    _wide_prior,
+    log_evidence,
+    maximise_evidence,
+)
+
+kernels = pytest.mark.parametrize("kernel", KERNELS)
+seeds = st.integers(0, 10**6)
+
+
+def table(seed=0, n=30, inputs=5, targets=1):
+    """Return inputs, targets and weights of mean 1."""
+    rng = np.random.RandomState(seed)
+    weight = rng.uniform(0.1, 2, n)
+    X, y = rng.uniform(size=(n, inputs)), rng.standard_normal((n, targets))
+    return X, y, weight / weight.mean()
+
+
+def wave(seed=0, n=60, inputs=3, noise=0.1):
+    """Return inputs and a standardised target that depends on the second input alone."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(n, inputs))
+    y = np.sin(6 * X[:, 1]) + noise * rng.standard_normal(n)
+    return X, (y - y.mean()) / y.std()
+
+
+def process(X, y, weight, kernel):
+    return _Process(np.ascontiguousarray(X.T), np.ascontiguousarray(y.T), weight, kernel)
+
+
+def slopes_by_differences(function, point, step=1e-5):
+    return np.array(
+        [
+            (function(point + e) - function(point - e)) / (2 * step)
+            for e in step * np.eye(len(point))
+        ]
+    )
+
+
+def is_sound(found, inputs):
+    numbers = [*found.length_scales, found.signal, found.noise, found.value]
+    return (
+        np.isfinite(numbers).all()
+        and found.length_scales.shape == (inputs,)
+        and (found.length_scales > 0).all()
+        and found.signal > 0
+        and found.noise > 0
+    )
+
+
+@kernels
+def test_the_definition_is_the_density_of_a_normal_distribution(kernel):
+    X, y, weight = table(n=6, inputs=2)
+    lengths, signal, noise = np.array([0.3, 0.8]), 1.7, 0.2
+    kernel_of = {
+        "matern12": lambda s: np.exp(-s),
+        "matern32": lambda s: (1 + np.sqrt(3) * s) * np.exp(-np.sqrt(3) * s),
+        "rbf": lambda s: np.exp(-0.5 * s**2),
+    }[kernel]
+    K = np.array([[np.prod([kernel_of(abs(s)) for s in (a - b) / lengths]) for a in X] for b in X])
+    covariance = signal * K + np.diag(noise / weight)
+    expected = multivariate_normal(np.zeros(6), covariance).logpdf(y[:, 0]) / 6
+    value, _ = log_evidence(X, y, kernel, lengths, signal, noise, weight)
+    assert value == pytest.approx(expected, rel=1e-6)  # the jitter is in one of them alone
+
+
+@kernels
+def test_the_gradient_of_the_definition_is_that_of_differences(kernel):
+    X, y, weight = table(targets=2)
+    point = np.log([0.3, 0.8, 1.5, 3.0, 0.5, 1.7, 0.2])
+
+    def value(p):
+        return log_evidence(X, y, kernel, np.exp(p[:-2]), np.exp(p[-2]), np.exp(p[-1]), weight)
+
+    slopes = slopes_by_differences(lambda p: value(p)[0], point)
+    np.testing.assert_allclose(value(point)[1], slopes, rtol=1e-6, atol=1e-9)
+
+
+@kernels
+@pytest.mark.parametrize("inputs", [1, 5, 16, 40])  # more than are multiplied at once
+@pytest.mark.parametrize("targets", [1, 3])
+def test_the_compiled_evidence_equals_the_definition(kernel, inputs, targets):
+    X, y, weight = table(inputs=inputs, targets=targets)
+    lengths = np.random.RandomState(1).uniform(0.5, 3, inputs) * np.sqrt(inputs)
+    value, slopes, by_ratio, signal = process(X, y, weight, kernel)(np.log(lengths), np.log(0.3))
+    expected, gradient = log_evidence(X, y, kernel, lengths, signal, 0.3 * signal, weight)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(slopes, gradient[:-2], rtol=1e-9, atol=1e-13)
+    assert by_ratio == pytest.approx(gradient[-1], rel=1e-9)
+    # The signal is at its best: along signal and noise together there is nothing to gain.
+    assert gradient[-2] + gradient[-1] == pytest.approx(0, abs=1e-12)
+
+
+@kernels
+def test_the_compiled_gradient_is_that_of_differences(kernel):
+    X, y, weight = table(inputs=20, targets=2)
+    p = process(X, y, weight, kernel)
+    point = np.append(np.random.RandomState(2).uniform(0, 2, 20), -1.5)
+    slopes = slopes_by_differences(lambda at: p(at[:-1], at[-1])[0], point)
+    _, found, by_ratio, _ = p(point[:-1], point[-1])
+    np.testing.assert_allclose(np.append(found, by_ratio), slopes, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", [_wide_prior, _sparse_prior])
+def test_the_slopes_of_a_prior_are_those_of_differences(prior):
+    point = np.linspace(-3, 6, 7)
+    slopes = slopes_by_differences(lambda p: prior(p)[0], point)
+    np.testing.assert_allclose(prior(point)[1], slopes, rtol=1e-7)
+
+
+@kernels
+def test_short_length_scales_of_many_inputs_neither_overflow_nor_vanish(kernel):
+    X, y, weight = table(inputs=300)
+    value, slopes, by_ratio, _ = process(X, y, weight, kernel)(np.full(300, np.log(1e-2)), 0.0)
+    # All rows are strangers, so the covariance is a multiple of 1 + 1/weight.
+    variance = 1 + 1 / weight
+    signal = np.mean(y[:, 0] ** 2 / variance)
+    expected = -0.5 * (1 + np.log(2 * np.pi * signal) + np.mean(np.log(variance)))
+    assert value == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(slopes, 0, atol=1e-12)
+    assert np.isfinite(by_ratio)
+
+
+@kernels
+def test_the_maximum_is_one_within_the_bounds(kernel):
+    X, y = wave(inputs=2)
+    y = y + 3 * X[:, 0] ** 2  # both matter, so that no length scale is the longest one
+    found = maximise_evidence(X, y, kernel, max_evaluations=300, tol=0.0)
+
+    def value(p):
+        lengths, noise = np.exp(p[:-1]), np.exp(p[-1]) * found.signal
+        likelihood, _ = log_evidence(X, y, kernel, lengths, found.signal, noise)
+        return likelihood + _sparse_prior(p[:-1])[0] / len(y)
+
+    best = np.log(np.append(found.length_scales, found.noise / found.signal))
+    assert found.value == pytest.approx(value(best), rel=1e-9)
+    for e in 0.05 * np.vstack([np.eye(3), -np.eye(3)]):
+        assert value(best + e) < found.value
+
+
+@kernels
+def test_the_input_that_matters_has_the_short_length_scale(kernel):
+    X, y = wave(inputs=6)
+    lengths = maximise_evidence(X, y, kernel).length_scales
+    assert np.argmin(lengths) == 1
+    assert np.sort(lengths)[1] > 10 * lengths[1]
+
+
+@pytest.mark.slow
+@kernels
+def test_three_inputs_of_two_hundred_are_found_in_three_hundred_rows(kernel):
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(300, 200))
+    y = np.sin(6 * X[:, 3]) + 2 * X[:, 50] * X[:, 120] + X[:, 50]
+    y += 0.1 * y.std() * rng.standard_normal(300)
+    lengths = maximise_evidence(X, (y - y.mean()) / y.std(), kernel).length_scales
+    assert set(np.argsort(lengths)[:3]) == {3, 50, 120}
+    assert np.sort(lengths)[3] > 2 * np.sort(lengths)[2]
+
+
+def test_the_noise_is_found():
+    X, y = wave(n=300, noise=0.3)
+    found = maximise_evidence(X, y, "rbf")
+    assert found.noise == pytest.approx(0.09 / (0.09 + np.var(np.sin(6 * X[:, 1]))), rel=0.25)
+
+
+def test_weights_tell_noisy_rows_from_exact_ones():
+    X, y = wave(n=120, inputs=1 + 1, noise=0.05)
+    rng = np.random.RandomState(3)
+    y[::2] += rng.standard_normal(60)
+    weight = np.where(np.arange(120) % 2, 100.0, 1.0)
+    told = maximise_evidence(X, y, "rbf", weight=weight)
+    assert told.value > maximise_evidence(X, y, "rbf").value + 0.2
+
+
+def test_only_the_proportions_of_weights_count():
+    X, y = wave()
+    weight = np.random.RandomState(0).uniform(0.5, 2, len(y))
+    one = maximise_evidence(X, y, "rbf", weight=weight)
+    other = maximise_evidence(X, y, "rbf", weight=2.0**30 * weight)
+    assert other.value == one.value
+    np.testing.assert_array_equal(other.length_scales, one.length_scales)
+
+
+def test_rows_of_no_weight_do_not_count():
+    X, y = wave()
+    weight = np.repeat([1.0, 0.0], [40, 20])
+    found = maximise_evidence(X, y, "matern32", weight=weight)
+    alone = maximise_evidence(X[:40], y[:40], "matern32")
+    np.testing.assert_array_equal(found.length_scales, alone.length_scales)
+
+
+def test_targets_share_one_kernel_and_their_evidence_is_averaged():
+    X, y = wave()
+    both = np.column_stack([y, -y])  # as likely as each other
+    one, two = (maximise_evidence(X, t, "rbf", max_evaluations=200, tol=0.0) for t in (y, both))
+    likelihood = [
+        each.value - _sparse_prior(np.log(each.length_scales))[0] / size
+        for each, size in ((one, len(y)), (two, 2 * len(y)))
+    ]
+    assert likelihood[1] == pytest.approx(likelihood[0], abs=0.05)
+    assert likelihood[1] >= likelihood[0]  # the prior weighs half as much
+
+
+def test_the_search_is_the_same_each_time():
+    X, y = wave()
+    one, two = (maximise_evidence(X, y, "matern32") for _ in range(2))
+    assert one.value == two.value
+    np.testing.assert_array_equal(one.length_scales, two.length_scales)
+
+
+def test_no_more_evaluations_than_allowed():
+    X, y = wave()
+    for most in (1, 2, 6, 11):
+        assert maximise_evidence(X, y, "rbf", max_evaluations=most, tol=0.0).evaluations == most
+
+
+def test_a_start_at_the_maximum_is_kept_and_saves_evaluations():
+    X, y = wave(inputs=2)
+    y = y + 3 * X[:, 0] ** 2  # both matter; a very long length scale is not taken over
+    first = maximise_evidence(X, y, "rbf", max_evaluations=200, tol=1e-9)
+    again = maximise_evidence(X, y, "rbf", start=first)
+    assert again.value >= first.value
+    assert again.evaluations < first.evaluations / 3
+
+
+@kernels
+@given(
+    seed=seeds,
+    n=st.integers(1, 10),
+    inputs=st.integers(0, 12),
+    targets=st.integers(1, 2),
+    kind=st.sampled_from(["noise", "constant", "step", "copies", "one row"]),
+    weighting=st.sampled_from(["none", "tiny", "huge", "one"]),
+)
+@settings(max_examples=25, deadline=None)
+def test_few_and_odd_rows_give_a_sound_answer(kernel, seed, n, inputs, targets, kind, weighting):
+    rng = np.random.RandomState(seed)
+    X, y = rng.uniform(size=(n, inputs)), rng.standard_normal((n, targets))
+    if kind == "constant":
+        y[:] = 0
+    elif kind == "step":
+        X, y = np.round(X), np.round(y)
+    elif kind == "copies":
+        X, y = X[rng.randint(n, size=n)], y[rng.randint(n, size=n)]
+    elif kind == "one row":
+        X[:], y[:] = X[:1], y[:1]
+    weight = {
+        "none": None,
+        "tiny": np.full(n, 1e-310),
+        "huge": np.full(n, 1e308),
+        "one": np.where(np.arange(n) == 0, 1e300, 1e-300),
+    }[weighting]
+    assert is_sound(maximise_evidence(X, y, kernel, weight=weight), inputs)
+
+
+@kernels
+def test_targets_without_noise_keep_a_sound_system(kernel):
+    X = np.linspace(0, 1, 80)[:, None]
+    y = X[:, 0] - 0.5
+    found = maximise_evidence(X, y / y.std(), kernel)
+    assert is_sound(found, 1)
+    assert found.noise < 1e-3
+
+
+@kernels
+def test_the_same_rows_twice_with_other_targets_are_noise(kernel):
+    rng = np.random.RandomState(0)
+    X = np.repeat(rng.uniform(size=(40, 2)), 2, axis=0)
+    found = maximise_evidence(X, np.tile([-1.0, 1.0], 40), kernel)
+    assert is_sound(found, 2)
+    assert found.noise == pytest.approx(1, rel=0.1)
+
+
+@kernels
+def test_more_inputs_than_rows(kernel):
+    X, y, _ = table(n=20, inputs=300)
+    assert is_sound(maximise_evidence(X, y, kernel), 300)
+
+
+def test_a_constant_input_has_the_longest_length_scale():
+    X, y = wave()
+    found = maximise_evidence(np.insert(X, 1, 0.7, axis=1), y, "rbf")
+    alone = maximise_evidence(X, y, "rbf")
+    assert found.length_scales[1] == LONGEST
+    np.testing.assert_array_equal(np.delete(found.length_scales, 1), alone.length_scales)
+
+
+def test_a_wrong_kernel_is_named():
+    X, y = wave()
+    with pytest.raises(ValueError, match=r"kernel must be one of matern12.*got 'cosine'"):
+        maximise_evidence(X, y, "cosine")
+
+
+def test_rows_must_agree():
+    X, y = wave()
+    with pytest.raises(ValueError, match="as many rows as each other, got 60, 59 and 60"):
+        maximise_evidence(X, y[1:], "rbf")
+
+
+def test_some_row_must_count():
+    X, y = wave()
+    with pytest.raises(ValueError, match="positive for at least one of 60 rows"):
+        maximise_evidence(X, y, "rbf", weight=np.zeros(60))
