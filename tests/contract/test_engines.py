@@ -89,6 +89,7 @@ SOLVERS = {
     "torch, device": ("torch", "device", None, 1, {}),
     "torch, device, host, chunks": ("torch", "device", 70, 1, {"keep": False}),
     "torch, disk": ("torch", "disk", 41, 1, {}),
+    "torch, dask": ("torch", "dask", 41, 1, {}),
 }
 
 
@@ -105,7 +106,7 @@ QUICK_PROBLEMS = {
 }
 
 
-@pytest.fixture(params=slow_but(QUICK_SOLVERS, SOLVERS, cluster={"compiled, dask"}))
+@pytest.fixture(params=slow_but(QUICK_SOLVERS, SOLVERS, cluster={"compiled, dask", "torch, dask"}))
 def solver(request):
     """Return how to make an engine of a dtype, its samples, chunk size and workers."""
     engine, samples, chunk_size, n_jobs, options = SOLVERS[request.param]

@@ -125,8 +125,8 @@ class TableState(DeviceState):
                 )
             n_sketched = max(_SKETCHED_ROWS, _SKETCHED_RANKS * self.rank)
             some = slice(None, len(self.X), max(1, len(self.X) // n_sketched))
-            Z = self._product(core, some) * self.sqrt_weight[some, None]
-            G = gram(_cut_evenly(Z).mT)
+            Z = self._product(core, some).to(self.options.block_dtype)
+            G = gram(_cut_evenly(Z * self.sqrt_weight[some, None]).mT)
         weight = self._weight[some].sum(dtype=torch.float64)
         return DeviceSketch(moment, power, G, weight, self.total_weight)
 
