@@ -65,6 +65,26 @@ def column_features(feature_map, x, n_basis):
     raise NotImplementedError(feature_map)
 
 
+def table_features(table, x):
+    """Return the values between the knots, by NumPy's own interpolation."""
+    n_knots = len(table.values)
+    u = (x - table.low) / (table.high - table.low)
+    u = np.where(u > 1, 1 + 0.1 * np.tanh((u - 1) / 0.1), u)
+    u = np.where(u < 0, -0.1 * np.tanh(-u / 0.1), u)
+    knots = -0.1 + 1.2 * np.arange(n_knots) / (n_knots - 1)
+    return np.stack([np.interp(u, knots, values) for values in table.values.T], axis=1)
+
+
+def input_features(each, x, feature_map):
+    """Return the n × I features of one input of a layout, of any kind."""
+    match each:
+        case features.Tabled(table=table):
+            return table_features(table, x)
+        case features.Unused():
+            return np.ones((len(x), 1))
+    return column_features(feature_map, x, each.n_basis)
+
+
 def row_kron(matrices):
     """Return the last ⊗ … ⊗ first, row by row: the first index runs fastest."""
     rows = zip(*matrices, strict=True)
@@ -75,6 +95,12 @@ def dense_features(X, feature_map, n_basis):
     """Return Φ itself, n × I₁I₂…I_D."""
     columns = zip(X.T, n_basis, strict=True)
     return row_kron([column_features(feature_map, x, size) for x, size in columns])
+
+
+def layout_features(X, feature_map, layout):
+    """Return Φ of a layout."""
+    columns = zip(layout.inputs, X.T, strict=True)
+    return row_kron([input_features(each, x, feature_map) for each, x in columns])
 
 
 def dense_weight(cores):
@@ -97,6 +123,6 @@ def core_jacobian(cores, index):
 def objective(X, y, weight, layout, cores, weights, alpha):
     """Return ½‖y − Re Σₚ λₚΦₚw‖² + ½α‖w‖² without the penalty on λ."""
     w = dense_weight(cores)
-    phi = (dense_features(X, feature_map, layout.n_basis) for feature_map in layout.maps)
+    phi = (layout_features(X, feature_map, layout) for feature_map in layout.maps)
     response = sum(lam * (p @ w).real for lam, p in zip(weights, phi, strict=True))
     return 0.5 * np.sum(weight * (y - response) ** 2) + 0.5 * alpha * np.vdot(w, w).real

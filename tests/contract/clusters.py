@@ -45,7 +45,8 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
     as_they_are = View(
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )
-    spec = ComputeSpec("compiled", dtype=engine.dtype, chunk_size=chunk_size)
+    name, dtype = "torch" if engine.takes_tensors else "compiled", str(engine.dtype).split(".")[-1]
+    spec = ComputeSpec(name, dtype=dtype, chunk_size=chunk_size)
     compute = Compute(engine, chunk_size, workers, spec=spec)
     (samples,) = data.samples(compute, problem.layout, view=as_they_are)
     return samples

@@ -12,10 +12,14 @@ from polyadic.features import (
     FourierFeatures,
     GaussianFeatures,
     GeometricFeatures,
+    MercerFeatures,
     Plain,
     PurePowerFeatures,
     Quantized,
+    Table,
+    Tabled,
     TensorLayout,
+    Unused,
 )
 from polyadic.model import cpd
 from polyadic.rows.rows import Rows
@@ -31,6 +35,7 @@ class Spiral(GeometricFeatures):
 
 FOURIER = (FourierFeatures(2.0), FourierFeatures(10.0), FourierFeatures(128.0))
 DAMPED = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
+MERCER, KERNELS = (MercerFeatures(),), ("matern12", "rbf", "", "matern32")
 REAL = (GaussianFeatures(0.3, 1.0), PurePowerFeatures(), Cosines())
 
 
@@ -47,19 +52,17 @@ class Problem:
     weighted: bool = False
     zero_weights: tuple[int, ...] = ()
     zero: str = ""
+    tables: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ("float64", "float32")
     seed: int = 0
     layout: TensorLayout = field(init=False)
 
     def __post_init__(self):
         rng = np.random.RandomState(self.seed)
-        kinds = np.broadcast_to(self.quantized, len(self.n_basis))
-        inputs = [
-            Quantized(n_basis) if quantized else Plain(n_basis)
-            for n_basis, quantized in zip(self.n_basis, kinds, strict=True)
-        ]
-        self.layout = TensorLayout(self.maps, tuple(inputs))
+        self.layout = TensorLayout(self.maps, tuple(self._inputs()))
         X = rng.uniform(size=(self.n_rows, len(self.n_basis)))
+        if self.tables:  # some rows lie beyond the training range
+            X = 1.4 * X - 0.2
         if self.zero == "constant":
             X[:, 1] = 0.0
         weight = rng.uniform(0.1, 3.0, size=self.n_rows) if self.weighted else None
@@ -68,6 +71,17 @@ class Problem:
         self.weights[list(self.zero_weights)] = 0.0
         self.cores, self.later = self._draw(rng), self._draw(rng)
         self._put_zeros()
+
+    def _inputs(self):
+        """Return the inputs: tables of these kernels, or what they are quantized."""
+        if self.tables:
+            for kernel, n_basis in zip(self.tables, self.n_basis, strict=True):
+                table = Table.mercer(kernel, 0.3, n_basis=n_basis) if kernel else None
+                yield Unused() if table is None else Tabled(table)
+            return
+        kinds = np.broadcast_to(self.quantized, len(self.n_basis))
+        for n_basis, quantized in zip(self.n_basis, kinds, strict=True):
+            yield Quantized(n_basis) if quantized else Plain(n_basis)
 
     def _draw(self, rng):
         drawn = cpd.initial_cores(self.layout.core_sizes, self.rank, self.layout.is_complex, rng)
@@ -89,6 +103,11 @@ class Problem:
                 self.rows.X[::3] = 0.0
                 cores[1][:, 0] = 0.0
                 cores[1][0, 0], cores[1][1, 0] = 1.0, -1 / 0.7 ** (2 if self.quantized else 1)
+            if self.zero == "at a knot":
+                # Half of the rows are at one value, where the factor of the term vanishes.
+                self.rows.X[::2, 0] = 0.5
+                psi = self.layout.tables[0].features(np.array([0.5]))[0]
+                cores[0][:, 1] -= psi * (psi @ cores[0][:, 1]) / (psi @ psi)
             if self.zero == "nearly":
                 # No nearer: such a factor is itself known to few digits, in any engine.
                 cores[1][:] = 1.0 + 1e-6 * cores[1]
@@ -126,4 +145,18 @@ PROBLEMS = [
     Problem("mixed, zeros", DAMPED, quantized=(False, True, False), zero="columns"),
     Problem("mixed, own maps", (Spiral(), *FOURIER), quantized=(False, True, True), zero="core"),
     Problem("mixed, real", (PurePowerFeatures(),), quantized=(True, False), n_basis=(8, 3)),
+    Problem("tables", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9)),
+    Problem("tables, weighted", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), weighted=True),
+    Problem("tables, one input", MERCER, tables=("rbf",), n_basis=(5,)),
+    Problem("tables, few rows", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), n_rows=1),
+    Problem("tables, zeros", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), zero="columns"),
+    Problem("tables, zero core", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), zero="core"),
+    Problem(
+        "tables, at a knot",
+        MERCER,
+        tables=KERNELS,
+        n_basis=(6, 4, 1, 9),
+        zero="at a knot",
+        weighted=True,
+    ),
 ]

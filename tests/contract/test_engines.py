@@ -89,6 +89,7 @@ SOLVERS = {
     "torch, device": ("torch", "device", None, 1, {}),
     "torch, device, host, chunks": ("torch", "device", 70, 1, {"keep": False}),
     "torch, disk": ("torch", "disk", 41, 1, {}),
+    "torch, dask": ("torch", "dask", 41, 1, {}),
 }
 
 
@@ -97,13 +98,15 @@ QUICK_SOLVERS = {
     *("reference, chunks", "compiled, chunks", "compiled, no state", "compiled, disk, threads"),
     *("compiled, dask", "torch, device"),
 }
+QUICK_TABLES = {"tables, weighted", "tables, at a knot"}
 QUICK_PROBLEMS = {
     *("fourier, weighted", "damped and fourier", "zero columns", "cancelling factor"),
     *("user's and fourier", "powers, zero column", "plain, all kinds", "mixed, zeros"),
+    *QUICK_TABLES,
 }
 
 
-@pytest.fixture(params=slow_but(QUICK_SOLVERS, SOLVERS, cluster={"compiled, dask"}))
+@pytest.fixture(params=slow_but(QUICK_SOLVERS, SOLVERS, cluster={"compiled, dask", "torch, dask"}))
 def solver(request):
     """Return how to make an engine of a dtype, its samples, chunk size and workers."""
     engine, samples, chunk_size, n_jobs, options = SOLVERS[request.param]
@@ -182,6 +185,57 @@ def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
     assert_same(samples.mixing_equations(), oracle.mixing_equations(), TOLERANCE[dtype])
 
 
+@pytest.fixture
+def iterating(request, solver):
+    """Skip engines that do not iterate."""
+    # DELETE this fixture when the compiled engine has a state for tables.
+    if request.node.callspec.params["solver"].startswith("compiled"):
+        pytest.skip("the compiled engine has no state for tables yet")
+
+
+TABLES = [problem for problem in PROBLEMS if problem.layout.is_tabled]
+every_table = pytest.mark.parametrize(
+    "problem", slow_but(QUICK_TABLES, TABLES, attrgetter("name")), indirect=True
+)
+
+
+@pytest.mark.usefixtures("iterating")
+@pytest.mark.parametrize(
+    "problem", slow_but(QUICK_TABLES, TABLES, attrgetter("name")), indirect=True
+)
+def test_core_steps_that_do_not_form_their_system(problem, pair, dtype):
+    samples, oracle = pair
+    rng, tolerance, one = np.random.RandomState(1), TOLERANCE[dtype], np.ones(1)
+    n_cores = len(problem.cores)
+    for core in [*range(n_cores), n_cores - 1, 0, 0, n_cores // 2]:
+        assert_same_sketch(samples.core_sketch(core), oracle.core_sketch(core), tolerance)
+        equations = oracle.normal_equations(core, one)
+        shape = problem.cores[core].shape
+        for _ in range(2):
+            direction = rng.standard_normal(shape)
+            expected = (equations.gram @ direction.ravel()).reshape(shape)
+            atol = tolerance * np.abs(equations.gram).max() * np.abs(direction).max()
+            found = samples.gram_product(core, direction)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+        assert_same(
+            samples.normal_equations(core, one), oracle.normal_equations(core, one), tolerance
+        )
+        for each in pair:
+            each.commit(core, problem.later[core])
+
+
+def assert_same_sketch(sketch, expected, tolerance):
+    # So few rows are all part of the sketch, in every engine.
+    names = ("moment", "feature_power", "product_gram", "sketched_weight", "total_weight")
+    for name in names:
+        value, truth = getattr(sketch, name), getattr(expected, name)
+        scale = np.abs(truth).max()
+        if name == "moment":  # of any sign, so it may be small beside its terms
+            power = expected.feature_power.max() * expected.product_gram.max()
+            scale = max(scale, np.sqrt(power))
+        np.testing.assert_allclose(value, truth, rtol=0, atol=tolerance * scale, err_msg=name)
+
+
 def test_predictions(problem, solver, dtype):
     engine, _, chunk_size, workers = solver(dtype)
     arguments = (problem.rows.X, problem.cores, problem.weights, problem.layout)
@@ -223,7 +277,8 @@ def test_threads_do_not_change_the_last_digit(problem):
         with Workers(n_jobs).open() as workers:
             samples = MemorySamples(CompiledEngine(), problem.rows, problem.layout, 37, workers)
             samples.start(problem.cores)
-            sums.append([samples.normal_equations(c, problem.weights) for c in (0, 1)])
+            ends = (0, len(problem.cores) - 1)
+            sums.append([samples.normal_equations(c, problem.weights) for c in ends])
     for other in sums[1:]:
         for mine, first in zip(other, sums[0], strict=True):
             np.testing.assert_array_equal(mine.gram, first.gram)

@@ -14,20 +14,32 @@ from polyadic.features import (
     DampedFourierFeatures,
     FourierFeatures,
     GaussianFeatures,
+    MercerFeatures,
     PurePowerFeatures,
+    Table,
+    Tabled,
     TensorLayout,
+    Unused,
 )
 from polyadic.model import cpd
 from polyadic.model.normal import solve_core
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
-from tests.oracle import Bits, Cosines, core_jacobian, dense_features, dense_weight
+from tests.oracle import (
+    Bits,
+    Cosines,
+    core_jacobian,
+    dense_weight,
+    input_features,
+    layout_features,
+)
 from tests.small import slow_but
 
 FOURIER = (FourierFeatures(2.0), FourierFeatures(0.7))
 DAMPED = (DampedFourierFeatures(1.5, 0.7), DampedFourierFeatures(4.0, 1.0))
 GAUSSIAN = (GaussianFeatures(0.3, 1.0), GaussianFeatures(1.1, 2.0))
 MIXED = (FourierFeatures(3.0), PurePowerFeatures(), DampedFourierFeatures(2.0, 0.5))
+ROUGH, SMOOTH = (Table.mercer(kernel, 0.4, n_basis=3) for kernel in ("matern12", "rbf"))
 LAYOUTS = {
     "fourier": TensorLayout.of(FOURIER, (4, 2), True),
     "fourier-plain": TensorLayout.of(FOURIER, (3, 4), False),
@@ -41,8 +53,10 @@ LAYOUTS = {
     "mixed": TensorLayout.of((*MIXED, Bits()), (2, 4), True),
     "mixed-plain": TensorLayout.of((*MIXED, *GAUSSIAN, Cosines()), (3, 2), False),
     "mixed-real": TensorLayout.of((PurePowerFeatures(), GAUSSIAN[0]), (3, 2), False),
+    "tables": TensorLayout((MercerFeatures(),), (Tabled(ROUGH), Unused(), Tabled(SMOOTH))),
+    "one-table": TensorLayout((MercerFeatures(),), (Tabled(SMOOTH),)),
 }
-QUICK = {"fourier", "damped-plain", "powers", "own", "mixed", "mixed-plain"}
+QUICK = {"fourier", "damped-plain", "powers", "own", "mixed", "mixed-plain", "tables"}
 every_layout = pytest.mark.parametrize("layout", slow_but(QUICK, LAYOUTS), indirect=True)
 
 
@@ -65,7 +79,7 @@ class Problem:
         return np.ones(len(self.rows)) if self.rows.weight is None else self.rows.weight
 
     def dense(self):
-        return [dense_features(self.rows.X, p, self.layout.n_basis) for p in self.layout.maps]
+        return [layout_features(self.rows.X, p, self.layout) for p in self.layout.maps]
 
 
 def problem(layout, seed):
@@ -166,6 +180,30 @@ def check_sums(equations, A, p):
     np.testing.assert_allclose(equations.gram, gram, rtol=1e-9, atol=1e-9 * (1 + gram.max()))
     moment = B.T @ (p.scale * p.rows.y)
     np.testing.assert_allclose(equations.moment, moment, rtol=1e-9, atol=1e-9 * (1 + gram.max()))
+
+
+@pytest.mark.parametrize("layout", ["tables", "one-table"], indirect=True)
+@given(seed=st.integers(0, 10**6))
+def test_the_sums_of_conjugate_gradients_are_those_of_the_dense_features(layout, seed):
+    p = problem(layout, seed)
+    samples, (phi,), S = samples_of(p), p.dense(), p.scale
+    for index, core in enumerate(p.cores):
+        A = phi @ core_jacobian(p.cores, index)
+        direction = np.random.RandomState(seed).standard_normal(core.shape)
+        found = samples.gram_product(index, direction)
+        expected = A.T @ (S * (A @ direction.ravel()))
+        np.testing.assert_allclose(found.ravel(), expected, rtol=1e-9, atol=1e-9)
+        sketch = samples.core_sketch(index)
+        np.testing.assert_allclose(sketch.moment.ravel(), A.T @ (S * p.rows.y), atol=1e-9)
+        assert (sketch.sketched_weight, sketch.total_weight) == (S.sum(), S.sum())
+        column = layout.core_inputs[index]
+        psi = input_features(layout.inputs[column], p.rows.X[:, column], None)
+        np.testing.assert_allclose(sketch.feature_power, S @ psi**2, atol=1e-9)
+        # Σᵢψᵢ² of a row times its z zᵀ is what the blocks of its own AᵀA add to.
+        blocks = np.einsum("nir,nis->nrs", *[A.reshape(-1, *core.shape)] * 2)
+        norms = (psi**2).sum(axis=1)
+        expected = np.tensordot(S / norms, blocks, axes=1)
+        np.testing.assert_allclose(sketch.product_gram, expected, rtol=1e-9, atol=1e-9)
 
 
 def dense_step(A, J, y, weight, alpha, objective):

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from operator import methodcaller
 
 import numpy as np
 import pytest
@@ -316,9 +317,8 @@ def _setup():
 def _step(version, core, *, changes=(), group=0, live=(0,), whole=None):
     cores = {} if whole is None else {"setup": _setup(), "cores": whole}
     before = version - len(changes) if changes else version
-    return Step(
-        group, 0, frozenset(live), before, version, tuple(changes), core, np.ones(2), **cores
-    )
+    ask = methodcaller("normal_equations", core, np.ones(2))
+    return Step(group, 0, frozenset(live), before, version, tuple(changes), ask, **cores)
 
 
 def test_a_chunk_without_its_state_says_so_and_makes_it_anew(chunk):

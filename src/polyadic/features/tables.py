@@ -101,7 +101,7 @@ class Table:
     @property
     def n_basis(self) -> int:
         """Number of basis functions."""
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     def positions(self, x: Any) -> Any:
         """Return where values lie among the knots, from 0 to the number of knots less one."""

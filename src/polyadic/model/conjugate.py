@@ -126,8 +126,9 @@ def solve_core_iteratively(
     """
 
     def apply(v: NDArray[Any]) -> NDArray[np.float64]:
-        return gram_product(v) + alpha * (v @ gram_of_others)
+        return np.asarray(gram_product(v) + alpha * (v @ gram_of_others))
 
+    require_finite(sketch.product_gram, sketch.moment)
     solve = sketch.preconditioner(gram_of_others, alpha)
     value, residual = current, sketch.moment - apply(current)
     require_finite(sketch.product_gram, residual)

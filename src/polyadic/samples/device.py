@@ -18,19 +18,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyadic.engines import State, Sums
+from polyadic.engines import State
 from polyadic.engines.torch.engine import TorchEngine, as_tensor
 from polyadic.features import TensorLayout
+from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import slices
-from polyadic.samples.placement import MemoryPlan, bytes_by_place
-from polyadic.samples.workers import add_up
+from polyadic.samples.placement import MemoryPlan, bytes_by_place, iterating_is_cheaper
+from polyadic.samples.workers import A, add_up
 
 # Memory of the block of one chunk.  Blocks come and go, and a large one is as fast as a
 # huge one.
 _BLOCK_BYTES = 3 * 2**30
+# How much faster than a processor a GPU computes rows, the seconds in which a question is asked
+# and answered, and bytes that are copied a second.
+_SPEED, _ROUND_TRIP, _COPIED = 500.0, 200e-6, 20e9
 # What the library's own pieces, partial sums and fragmentation may take of the free memory.
 _USABLE = 0.9
 
@@ -96,7 +100,30 @@ class DeviceSamples:
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sum(lambda state: state.normal_equations(core, map_weights))
+        return self._add_up(lambda state: state.normal_equations(core, map_weights)).on_host()
+
+    def iterates(self, core: int) -> bool:
+        """Whether conjugate gradients are the cheaper way to solve one core."""
+        problem = (self._layout, core, self._rank, len(self))
+        if self._engine.device.type == "cpu":
+            return iterating_is_cheaper(*problem, stateless=self.stateless)
+        rows = self._engine.keeping(False).state_bytes(len(self), self._layout, self._rank)
+        copying = rows / _COPIED if self.place == "host" else 0.0
+        return iterating_is_cheaper(
+            *problem,
+            _ROUND_TRIP + copying,
+            stateless=self.stateless,
+            speed=_SPEED,
+            sending=8 / _COPIED,
+        )
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from."""
+        return self._add_up(lambda state: state.core_sketch(core)).on_host()
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> NDArray[np.float64]:
+        """Return AᵀA v for v of the shape of one core."""
+        return self._add_up(lambda state: state.gram_product(core, value)).on_host().value
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""
@@ -106,13 +133,13 @@ class DeviceSamples:
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums for the step of the feature weights."""
-        return self._sum(lambda state: state.mixing_equations())
+        return self._add_up(lambda state: state.mixing_equations()).on_host()
 
-    def _sum(self, sums_of: Callable[[State], Sums]) -> NormalEquations:
-        """Add up all chunks on the device, and bring the sum to the host."""
+    def _add_up(self, sums_of: Callable[[State], A]) -> A:
+        """Add up all chunks, on the device."""
         total = add_up(map(sums_of, self._each_state()))
         assert total is not None  # there is a chunk at least
-        return total.on_host()
+        return total
 
     def _each_state(self) -> Iterator[State]:
         if self.place == "state":
@@ -142,7 +169,9 @@ class DeviceSamples:
     def _auto_chunk_size(self, rank: int) -> int:
         """Return rows of a chunk whose block takes a few gigabytes, in chunks of equal size."""
         scratch = self._engine.keeping(True).scratch_bytes(len(self), self._layout, rank)
-        return -(-len(self) // max(1, math.ceil(scratch / _BLOCK_BYTES)))
+        # Where a step needs little beside them, the rows themselves are what is large.
+        rows = self._engine.keeping(False).state_bytes(len(self), self._layout, rank)
+        return -(-len(self) // max(1, math.ceil(max(scratch, rows) / _BLOCK_BYTES)))
 
     def _find_place(self, rank: int, size: int, is_there: bool) -> str:
         """Return the place nearest to the device that has room."""

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
+from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.samples import memory_usage
-from polyadic.samples.placement import MemoryPlan, auto_chunk_size
+from polyadic.samples.placement import MemoryPlan, auto_chunk_size, iterating_is_cheaper
 from polyadic.samples.prefetch import AHEAD
-from polyadic.samples.workers import Workers
+from polyadic.samples.workers import A, Workers
 
 # What allocators and libraries may take beyond what is counted here.
 _MARGIN = 32e6
@@ -36,6 +37,8 @@ _MARGIN = 32e6
 _FRACTION = 0.5
 # Copies of a batch that live while its rows are chosen, scaled and cut.
 _COPIES = 5
+# Bytes of rows that are read a second, about, and the seconds that a pass takes in any case.
+_READ, _ROUND_TRIP = 5e8, 1e-3
 # Rows that are enough to have everything compiled and loaded before memory is measured.
 _FEW_ROWS = 256
 
@@ -144,6 +147,24 @@ class StreamSamples:
         """Return the sums for one core step."""
         return self._sum(lambda samples: samples.normal_equations(core, map_weights))
 
+    def iterates(self, core: int) -> bool:
+        """Whether conjugate gradients are the cheaper way to solve one core."""
+        if self._whole is not None:
+            return self._whole.iterates(core)
+        reading, rank = self._reading, self._cores[0].shape[1]
+        n_bytes = self.n_rows * reading.batch_bytes / reading.batch_rows
+        a_pass = n_bytes / _READ if self.place == "disk" else 0.0
+        problem = (self.layout, core, rank, self.n_rows)
+        return iterating_is_cheaper(*problem, _ROUND_TRIP + a_pass, stateless=True)
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from."""
+        return self._sum(lambda samples: samples.core_sketch(core))
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> NDArray[np.float64]:
+        """Return AᵀA v for v of the shape of one core."""
+        return self._sum(lambda samples: GramProduct(samples.gram_product(core, value))).value
+
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""
         self._cores[core] = value
@@ -154,11 +175,11 @@ class StreamSamples:
         """Return the sums for the step of the feature weights."""
         return self._sum(lambda samples: samples.mixing_equations())
 
-    def _sum(self, sums_of: Callable[[Samples], NormalEquations]) -> NormalEquations:
+    def _sum(self, sums_of: Callable[[Samples], A]) -> A:
         if self._whole is not None:
             return sums_of(self._whole)
 
-        def sums(rows: Rows) -> NormalEquations | None:
+        def sums(rows: Rows) -> A | None:
             if not len(rows):
                 return None
             samples = self._piecewise.samples(rows, self.layout)

@@ -54,19 +54,42 @@ def auto_chunk_size(n_rows: int, layout: TensorLayout, rank: int) -> int:
 
 
 def iterating_is_cheaper(
-    layout: TensorLayout, core: int, rank: int, n_rows: int, round_trip: float = 30e-6
+    layout: TensorLayout,
+    core: int,
+    rank: int,
+    n_rows: float,
+    round_trip: float = 30e-6,
+    *,
+    stateless: bool = False,
+    speed: float = 1.0,
+    sending: float = 0.0,
 ) -> bool:
     """Whether conjugate gradients take less time for a core than its Gram matrix.
 
-    Only layouts of tables are solved so.  `round_trip` is the seconds that a pass over the
-    rows takes beside its arithmetic.
+    Only layouts of tables are solved so.
+
+    Parameters
+    ----------
+    layout, core, rank, n_rows
+        The problem; `n_rows` are those that one processor has to itself.
+    round_trip : float
+        Seconds that a pass over the rows takes beside its arithmetic.
+    stateless : bool
+        Whether every pass forms the products anew.
+    speed : float
+        How many times faster than a processor the rows are computed.
+    sending : float
+        Seconds that each number of the sums is on its way to the driver.
     """
     if not layout.is_tabled:
         return False
-    unknowns = layout.core_sizes[core] * rank
-    # Seconds, about: 1.5 ns a row and rank for a pass, 30 billion operations of BLAS a second.
-    a_pass = 1.5e-9 * n_rows * rank + round_trip
-    direct = (n_rows + unknowns / 3) * unknowns**2 / 30e9 + round_trip
+    unknowns, elements = layout.core_sizes[core] * rank, n_rows * rank / speed
+    # Seconds, about: 1.5 ns an element for a pass, 0.5 ns for each factor of a product, 30 billion
+    # operations of BLAS a second.
+    products = 0.5e-9 * len(layout.core_sizes) * elements if stateless else 0.0
+    before = products + round_trip
+    a_pass = 1.5e-9 * elements + sending * unknowns + before
+    direct = (n_rows / speed + unknowns / 3) * unknowns**2 / 30e9 + sending * unknowns**2 + before
     return (MAX_ITER + 2) * a_pass + rank**3 / 1e9 < direct
 
 

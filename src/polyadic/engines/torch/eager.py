@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polyadic.engines.torch.features import Factors
-from polyadic.engines.torch.sums import DeviceSums, gram, gram_of, in_parts, no_tf32
+from polyadic.engines.torch.sums import (
+    DeviceProduct,
+    DeviceSketch,
+    DeviceSums,
+    gram,
+    gram_of,
+    in_parts,
+    no_tf32,
+)
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.rows.rows import Rows
@@ -68,6 +76,14 @@ class DeviceState:
         with no_tf32():
             sums = gram_of(self.block(core, map_weights), self.n_columns(core) + 1)
         return DeviceSums(sums, self.total_weight)
+
+    def core_sketch(self, core: int) -> DeviceSketch:
+        """Raise: only layouts of tables are solved by conjugate gradients."""
+        raise NotImplementedError("Only layouts of tables have a sketch.")
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> DeviceProduct:
+        """Raise: only layouts of tables are solved by conjugate gradients."""
+        raise NotImplementedError("Only layouts of tables have products.")
 
     def mixing_equations(self) -> DeviceSums:
         """Return the sums of F, the real responses of every map."""

@@ -4,7 +4,7 @@ A state makes a block, the columns of B and y of the weighted rows as the rows o
 matrix with the samples innermost, cut into a stack of parts; Σ part · partᵀ holds every
 sum at once.  `EagerState` is plain PyTorch for any
 layout; `KernelState` runs the Triton kernels for quantized complex layouts of geometric
-maps, the ones that large fits use.
+maps; `TableState` is for layouts of tables, whose blocks need not be made at all.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polyadic.engines.torch import tables
 from polyadic.engines.torch.eager import DeviceState, EagerState, Options
 from polyadic.engines.torch.features import is_geometric
 from polyadic.engines.torch.sums import no_tf32
+from polyadic.engines.torch.tables import TableState
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
 from polyadic.rows.rows import Rows
@@ -78,6 +80,8 @@ class TorchEngine:
         """Return the state of a chunk for these cores."""
         options = Options(self.dtype, self.block_dtype, self.keep, self.keep_block)
         rows = self.upload(rows)
+        if layout.is_tabled:
+            return TableState(rows, cores, layout, options)
         if not self.fuses(layout):
             return EagerState(rows, cores, layout, options)
         from polyadic.engines.torch.triton_state import KernelState
@@ -112,6 +116,8 @@ class TorchEngine:
 
     def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:
         """Return the device memory of `n_rows` rows, and of what is kept of them."""
+        if layout.is_tabled:
+            return tables.state_bytes(n_rows, layout, rank, self.dtype.itemsize, self.keep)
         rows = n_rows * (len(layout.inputs) + 4) * self.dtype.itemsize
         if not self.keep:
             return rows
@@ -120,6 +126,8 @@ class TorchEngine:
 
     def scratch_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:
         """Return the device memory of the block of a step, and of features that are not kept."""
+        if layout.is_tabled:
+            return tables.scratch_bytes(n_rows, layout, rank, self.device, self.keep)
         columns = 2 * max(layout.core_sizes) * rank + 4
         # Plain PyTorch holds the block and two copies of it at a time.
         block = columns * self.block_dtype.itemsize * (1 if self.fuses(layout) else 3)

@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.normal import NormalEquations
 
 _ONE_BAND = 64  # rows of a block whose Gram matrix is one product
@@ -28,14 +31,62 @@ class DeviceSums:
 
     def on_host(self) -> NormalEquations:
         """Bring the sums to the host, as normal equations."""
-        gram = self.gram
-        if gram.is_cuda:
-            # Pinned memory is kept by torch, so its pages are there, and the device writes to it.
-            pinned = torch.empty(gram.shape, dtype=gram.dtype, pin_memory=True)
-            gram = pinned.copy_(gram)
-        matrix = gram.numpy()
+        matrix = to_host(self.gram)
         sums = matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1])
         return NormalEquations(*sums, self.total_weight)
+
+
+@dataclass(frozen=True)
+class DeviceSketch:
+    """The sums of `CoreSketch` on a device."""
+
+    moment: Tensor
+    feature_power: Tensor
+    product_gram: Tensor
+    sketched_weight: Tensor
+    total_weight: float
+
+    def __add__(self, other: DeviceSketch) -> DeviceSketch:
+        return DeviceSketch(
+            self.moment + other.moment,
+            self.feature_power + other.feature_power,
+            self.product_gram + other.product_gram,
+            self.sketched_weight + other.sketched_weight,
+            self.total_weight + other.total_weight,
+        )
+
+    def on_host(self) -> CoreSketch:
+        """Bring the sums to the host."""
+        return CoreSketch(
+            to_host(self.moment),
+            to_host(self.feature_power),
+            to_host(self.product_gram),
+            float(self.sketched_weight),
+            self.total_weight,
+        )
+
+
+@dataclass(frozen=True)
+class DeviceProduct:
+    """AᵀA v on a device."""
+
+    value: Tensor
+
+    def __add__(self, other: DeviceProduct) -> DeviceProduct:
+        return DeviceProduct(self.value + other.value)
+
+    def on_host(self) -> GramProduct:
+        """Bring the product to the host."""
+        return GramProduct(to_host(self.value))
+
+
+def to_host(tensor: Tensor) -> NDArray[np.float64]:
+    """Return a tensor as an array."""
+    if tensor.is_cuda:
+        # Pinned memory is kept by torch, so its pages are there, and the device writes to it.
+        pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        tensor = pinned.copy_(tensor)
+    return tensor.numpy()
 
 
 def in_parts(block: Tensor, width: int = 4096) -> Tensor:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from operator import methodcaller
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
+from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.holdout import Part
@@ -33,7 +35,7 @@ from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import View, usual_view
-from polyadic.samples.placement import parse_bytes
+from polyadic.samples.placement import iterating_is_cheaper, parse_bytes
 from polyadic.sources import Predicts
 from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.dask import worker
@@ -45,6 +47,9 @@ from polyadic.sources.data import Data, PartStore
 __all__ = ["DaskSamples", "DaskSource", "DaskStore"]
 
 A = TypeVar("A")
+
+# Seconds until a question is answered, about, and bytes of sums that travel a second.
+_ROUND_TRIP, _SENT = 20e-3, 1e8
 
 
 class DaskSource:
@@ -74,7 +79,7 @@ class DaskSource:
         except BaseException:
             store.close()
             raise
-        store.n_targets = len(statistics.targets.mean)
+        store.n_targets, store.n_rows = len(statistics.targets.mean), statistics.n_rows
         return Data(
             store,
             statistics,
@@ -131,7 +136,7 @@ class DaskStore:
     """
 
     def __init__(self, cluster: Any) -> None:
-        self._cluster, self.n_targets = cluster, 0
+        self._cluster, self.n_targets, self.n_rows = cluster, 0, 0
         self._numbers = count()
         self._live: WeakSet[_Group] = WeakSet()
 
@@ -163,8 +168,10 @@ class DaskStore:
             spec = replace(spec, memory_limit=limit)
         setup = Setup(view, part, layout, spec)
         group = _Group(next(self._numbers), setup, self._cluster, self._live)
+        n_rows = round((1.0 if part is None else part.fraction) * self.n_rows)
         stateless = not compute.engine.keep
-        return [DaskSamples(group, target, stateless) for target in range(self.n_targets)]
+        targets = range(self.n_targets)
+        return [DaskSamples(group, target, n_rows, stateless) for target in targets]
 
     def restrict(self, part: Part) -> PartStore:
         """Return the rows of a part, which stay on the workers."""
@@ -206,12 +213,15 @@ class DaskSamples:
         What its chunks are.
     target : int
         Which one of the targets.
+    n_rows : int
+        How many rows to expect.
     stateless : bool
         Whether the engine keeps nothing between steps.
     """
 
-    def __init__(self, group: _Group, target: int, stateless: bool) -> None:
-        self._group, self._target, self.stateless = group, target, stateless
+    def __init__(self, group: _Group, target: int, n_rows: int, stateless: bool) -> None:
+        self._group, self._target = group, target
+        self._n_rows, self.stateless = n_rows, stateless
         self._cores: Cores = []
         self._version = 0
         self._before: int | None = None
@@ -225,7 +235,30 @@ class DaskSamples:
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums for one core step."""
-        return self._sums("core-step", core, map_weights)
+        question = methodcaller("normal_equations", core, map_weights)
+        return self._sums("core-step", question, NormalEquations)
+
+    def iterates(self, core: int) -> bool:
+        """Whether conjugate gradients are the cheaper way to solve one core."""
+        group = self._group
+        return iterating_is_cheaper(
+            group.setup.layout,
+            core,
+            self._cores[core].shape[1],
+            self._n_rows * group.cluster.largest_share,
+            _ROUND_TRIP,
+            stateless=self.stateless,
+            sending=8 / _SENT,
+        )
+
+    def core_sketch(self, core: int) -> CoreSketch:
+        """Return the sums that conjugate gradients start from."""
+        return self._sums("sketch", methodcaller("core_sketch", core), CoreSketch)
+
+    def gram_product(self, core: int, value: NDArray[Any]) -> NDArray[np.float64]:
+        """Return AᵀA v for v of the shape of one core."""
+        question = methodcaller("gram_product", core, value)
+        return self._sums("product", question, np.ndarray)
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Tell the chunks of one core with the next step."""
@@ -235,12 +268,12 @@ class DaskSamples:
 
     def mixing_equations(self) -> NormalEquations:
         """Return the sums for the step of the feature weights."""
-        return self._sums("start" if self._before is None else "mixing-step", None, None)
+        name = "start" if self._before is None else "mixing-step"
+        return self._sums(name, methodcaller("mixing_equations"), NormalEquations)
 
-    def _sums(
-        self, name: str, core: int | None, map_weights: NDArray[np.float64] | None
-    ) -> NormalEquations:
-        ask = partial(self._ask, name, core, map_weights)
+    def _sums(self, name: str, question: Callable[[Samples], Any], kind: type[A]) -> A:
+        """Return the sum of what all chunks answer, which is of a kind."""
+        ask = partial(self._ask, name, question)
         # Changes alone come first; all cores follow where a chunk has lost its state.
         answer = Stale() if self._before is None else ask(whole=False)
         if isinstance(answer, Stale):
@@ -249,13 +282,11 @@ class DaskSamples:
             raise ValueError(
                 "A part of the rows has none in it. Raise `subsample` or `validation_fraction`."
             )
-        assert isinstance(answer, NormalEquations)
+        assert isinstance(answer, kind)
         self._before, self._changes = self._version, []
         return answer
 
-    def _ask(
-        self, name: str, core: int | None, map_weights: NDArray[np.float64] | None, *, whole: bool
-    ) -> NormalEquations | Stale | None:
+    def _ask(self, name: str, question: Callable[[Samples], Any], *, whole: bool) -> Any:
         """Have every chunk sum up; `whole` sends all it takes to make missing state."""
         group = self._group
         step = Step(
@@ -265,12 +296,8 @@ class DaskSamples:
             -2 if self._before is None else self._before,
             self._version,
             tuple(self._changes),
-            core,
-            map_weights,
+            question,
             group.setup if whole else None,
             list(self._cores) if whole else None,
         )
-        answer: NormalEquations | Stale | None = group.cluster.combine(
-            name, worker.sums, worker.add_in_order, step=step
-        )
-        return answer
+        return group.cluster.combine(name, worker.sums, worker.add_in_order, step=step)

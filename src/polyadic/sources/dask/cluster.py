@@ -108,6 +108,11 @@ class Cluster:
         """The most chunks that share a worker."""
         return max(map(self._homes.count, self._homes))
 
+    @property
+    def largest_share(self) -> float:
+        """The fraction of the chunks that the busiest worker has."""
+        return self.most_chunks / len(self._homes)
+
     def release(self) -> None:
         """Release everything on the workers."""
         self._let_go(self._spent)

@@ -22,7 +22,6 @@ from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
-from polyadic.model.normal import NormalEquations
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows
 from polyadic.rows.view import View
@@ -68,10 +67,8 @@ class Step:
         The version that `changes` lead from, and the one they lead to.
     changes : tuple of (int, ndarray)
         Cores that changed in between.
-    core : int, optional
-        The core whose sums are asked for; by default those of the λ step.
-    map_weights : ndarray, optional
-        λ, for a core step.
+    ask : callable
+        Returns the sums of some samples that are at this version.
     setup : Setup, optional
         What samples are made from, where they may be missing.
     cores : list of ndarray, optional
@@ -84,8 +81,7 @@ class Step:
     before: int
     version: int
     changes: tuple[tuple[int, NDArray[Any]], ...]
-    core: int | None = None
-    map_weights: NDArray[np.float64] | None = None
+    ask: Callable[[Samples], Any]
     setup: Setup | None = None
     cores: Cores | None = None
 
@@ -142,7 +138,7 @@ class Chunk:
         arrays = (self.rows.X, self.rows.y, self.rows.weight)
         return object.__sizeof__(self) + sum(a.nbytes for a in arrays if a is not None)
 
-    def sums(self, step: Step) -> NormalEquations | Stale | None:
+    def sums(self, step: Step) -> Any:
         """Return the sums of one step; None where no row of this chunk takes part."""
         with self._lock:
             for unused in set(self._groups) - step.live:
@@ -156,11 +152,7 @@ class Chunk:
                 return None
             if not group.bring(step):
                 return Stale()
-            samples = group.samples[step.target]
-            if step.core is None:
-                return samples.mixing_equations()
-            assert step.map_weights is not None
-            return samples.normal_equations(step.core, step.map_weights)
+            return step.ask(group.samples[step.target])
 
     def _group(self, setup: Setup) -> _Group:
         """Make samples; those of one fit share what they compute with, and so its memory."""
@@ -170,7 +162,7 @@ class Chunk:
         return _Group(setup.samples(self.rows, self._computes[setup.spec]))
 
 
-def sums(chunk: Chunk, step: Step) -> NormalEquations | Stale | None:
+def sums(chunk: Chunk, step: Step) -> Any:
     """Return the sums of one step over one chunk."""
     # Overflow is found in the sums, in words; other tasks of the worker keep their threads.
     with Workers(1).open(), np.errstate(over="ignore", invalid="ignore"):

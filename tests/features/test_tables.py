@@ -1,0 +1,196 @@
+"""Tables: their functions are those of a kernel, and their positions are tame everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyadic.features import (
+    FourierFeatures,
+    MercerFeatures,
+    Plain,
+    PurePowerFeatures,
+    Quantized,
+    Table,
+    Tabled,
+    TensorLayout,
+    Unused,
+)
+from polyadic.features.tables import MARGIN, N_KNOTS, knot_mass, knots, positions
+from tests.oracle import table_features
+
+KERNELS = {
+    "matern12": lambda d: np.exp(-d),
+    "matern32": lambda d: (1 + np.sqrt(3) * d) * np.exp(-np.sqrt(3) * d),
+    "rbf": lambda d: np.exp(-(d**2) / 2),
+}
+# Between the knots a kernel with a kink is off by half a knot: 1.2/192 of the range.
+BETWEEN = {"matern12": 0.6 / 192, "matern32": 1e-4, "rbf": 1e-4}
+TABLE = Table.mercer("matern32", 0.3, n_basis=4)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+@pytest.fixture(params=[0, 1, 2])
+def mass(request):
+    """Return the mass of clumped rows."""
+    rng = np.random.RandomState(request.param)
+    x = np.concatenate([rng.beta(0.3, 0.5, size=200), np.full(rng.randint(50), rng.uniform())])
+    return knot_mass(positions(x, 0.0, 1.0), rng.uniform(0.1, 3, size=len(x)))
+
+
+@every_kernel
+@pytest.mark.parametrize("length_scale", [0.15, 0.5, 3.0])
+def test_inner_products_are_the_kernel(kernel, length_scale, mass):
+    table = Table.mercer(kernel, length_scale, mass=mass)
+    u = knots()
+    at_knots = KERNELS[kernel](np.abs(u[:, None] - u) / length_scale)
+    np.testing.assert_allclose(table.values @ table.values.T, at_knots, atol=1e-6)
+    x = np.random.RandomState(0).uniform(size=50)
+    psi = table.features(x)
+    expected = KERNELS[kernel](np.abs(x[:, None] - x) / length_scale)
+    atol = BETWEEN[kernel] / min(length_scale, 1) ** 2
+    np.testing.assert_allclose(psi @ psi.T, expected, atol=atol)
+
+
+@every_kernel
+def test_functions_are_orthogonal_under_the_mass_and_the_largest_come_first(kernel, mass):
+    table = Table.mercer(kernel, 0.3, mass=mass, n_basis=12)
+    gram = table.values.T @ ((mass + 1e-5)[:, None] * table.values)
+    eigenvalues = gram.diagonal()
+    np.testing.assert_allclose(gram, np.diag(eigenvalues), atol=1e-9)
+    assert (np.diff(eigenvalues) <= 1e-12).all()
+
+
+@every_kernel
+@pytest.mark.parametrize("least", [1e-1, 1e-3, 1e-5])
+def test_functions_are_cut_where_their_eigenvalues_are_small(kernel, least):
+    everything = Table.mercer(kernel, 0.4)
+    mass = ((knots() > -1e-9) & (knots() < 1 + 1e-9)).astype(float)
+    gram = everything.values.T @ ((mass / mass.sum() + 1e-5)[:, None] * everything.values)
+    cut = Table.mercer(kernel, 0.4, least=least)
+    assert cut.n_basis == (gram.diagonal() > least).sum()
+    np.testing.assert_allclose(cut.values, everything.values[:, : cut.n_basis], atol=1e-12)
+    assert Table.mercer(kernel, 0.4, least=least, most=3).n_basis == min(3, cut.n_basis)
+    assert Table.mercer(kernel, 0.4, least=2.0).n_basis == 1
+
+
+@given(
+    x=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20).map(np.array),
+    low=st.floats(-10, 10),
+    width=st.floats(1e-3, 1e3),
+)
+def test_values_are_interpolated_and_bounded_beyond_the_range(x, low, width):
+    table = replace(TABLE, low=low, high=low + width)
+    expected = table_features(table, x)
+    np.testing.assert_allclose(table.features(x), expected, atol=1e-4)  # of the last knot
+    inside = (x >= low) & (x <= low + width)
+    np.testing.assert_allclose(table.features(x[inside]), expected[inside], atol=1e-9)
+    assert np.abs(table.features(x)).max() <= np.abs(table.values).max() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("x", [-1e300, -1e10, 1e10, 1e300])
+def test_no_number_is_too_far_away(x):
+    position = positions(np.array([x]), 0.0, 1.0)
+    assert 0 <= position[0] < N_KNOTS - 1
+    assert np.isfinite(Table.mercer("rbf", 0.3, n_basis=3).features(np.array([x]))).all()
+
+
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_positions_are_smooth_where_the_range_ends(end):
+    low, width, step = -3.0, 8.0, 1e-4
+    x = low + width * (end + step * np.array([-2, -1, 0, 1, 2]))
+    position = positions(x, low, low + width)
+    slopes = np.diff(position) / step
+    np.testing.assert_allclose(slopes, 192 / 1.2, rtol=1e-3)  # one slope, on both sides
+    u = np.linspace(-2, 3, 2001)
+    assert (np.diff(positions(u, 0.0, 1.0)) >= 0).all()
+    np.testing.assert_allclose(positions(knots()[20:-20], 0.0, 1.0), np.arange(20, 173), atol=1e-9)
+
+
+def test_beyond_the_range_a_position_comes_to_rest_at_the_margin():
+    far = positions(np.array([-5.0, 6.0]), 0.0, 1.0)
+    np.testing.assert_allclose(far, [0.0, N_KNOTS - 1], atol=1e-3)
+    half = positions(np.array([1 + MARGIN / 2]), 0.0, 1.0)
+    np.testing.assert_allclose(half, (1.1 + 0.1 * np.tanh(0.5)) * 160, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_positions_of_tensors_are_those_of_arrays(dtype, rng):
+    torch = pytest.importorskip("torch", reason="needs torch")
+    x = rng.uniform(-1, 2, size=500).astype(dtype)
+    found = positions(torch.from_numpy(x), 0.1, 0.8)
+    expected = positions(x, 0.1, 0.8)
+    assert found.dtype == getattr(torch, dtype)
+    atol = {"float64": 1e-12, "float32": 1e-4}[dtype]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=atol)
+
+
+def test_an_input_of_one_value_has_a_position():
+    assert np.isfinite(positions(np.array([2.0, 3.0]), 2.0, 2.0)).all()
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_mass_of_the_knots_has_the_mean_of_the_positions(seed):
+    rng = np.random.RandomState(seed)
+    position, weight = rng.uniform(0, N_KNOTS - 1.001, size=30), rng.uniform(0.1, 3, size=30)
+    mass = knot_mass(position, weight)
+    assert mass.sum() == pytest.approx(1)
+    assert (mass >= 0).all()
+    assert mass @ np.arange(N_KNOTS) == pytest.approx(np.average(position, weights=weight))
+
+
+def test_tables_are_equal_by_what_they_hold():
+    table, twin = (Table.mercer("rbf", 0.3, n_basis=4) for _ in range(2))
+    assert table == twin
+    assert hash(table) == hash(twin)
+    for other in (replace(table, high=2.0), Table.mercer("rbf", 0.31, n_basis=4)):
+        assert table != other
+    assert table != table.values.tobytes()
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (Tabled(TABLE), Unused()),
+        (Quantized(4), Plain(3)),
+        (Plain(3), Plain(2)),
+        (Unused(), Plain(3)),
+    ],
+)
+def test_layouts_are_made_from_their_fields(inputs):
+    layout = TensorLayout((PurePowerFeatures(),), inputs)
+    assert TensorLayout.from_fields(layout.to_fields()) == layout
+
+
+def test_an_unused_input_has_no_core():
+    layout = TensorLayout((MercerFeatures(),), (Unused(), Tabled(TABLE), Unused()))
+    assert (layout.core_sizes, layout.core_inputs) == ((4,), (1,))
+    assert layout.is_tabled
+    assert layout.tables == (TABLE,)
+    assert not TensorLayout((PurePowerFeatures(),), (Tabled(TABLE), Plain(3))).is_tabled
+    with pytest.raises(ValueError, match="leaves every input out"):
+        TensorLayout((MercerFeatures(),), (Unused(), Unused()))
+
+
+@pytest.mark.parametrize(
+    "maps", [(MercerFeatures(), PurePowerFeatures()), (FourierFeatures(2.0),)], ids=repr
+)
+def test_tables_go_with_one_real_map(maps):
+    with pytest.raises(ValueError, match="A layout of tables must have one real map"):
+        TensorLayout(maps, (Tabled(TABLE), Unused()))
+
+
+@every_kernel
+def test_mercer_features_are_a_table_of_even_values(kernel, rng):
+    x = rng.uniform(-0.1, 1.1, size=40)
+    expected = table_features(Table.mercer(kernel, 0.3, n_basis=7), x)
+    np.testing.assert_allclose(MercerFeatures(kernel, 0.3).plain(x, 7), expected, atol=1e-9)
+
+
+def test_more_functions_than_knots_are_too_many():
+    with pytest.raises(ValueError, match="`n_basis` must be 193 or less for MercerFeatures"):
+        MercerFeatures().plain(np.zeros(2), 194)
