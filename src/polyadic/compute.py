@@ -41,19 +41,23 @@ class SearchLimits:
     Parameters
     ----------
     few_rows, held_rows : int
-        Rows that candidates are screened on, and those that choices are judged by, at most.
-    work : float
-        Floating-point operations of the moves of all members, at most.
+        Rows that are brought together to train on first, and those that choices are judged
+        by, at most.
+    seconds : float
+        Work of the search of all members at effort 1, in seconds of one core, at most.
+    rank : int
+        The greatest rank to try.
     """
 
-    few_rows: int = 16_000
+    few_rows: int = 400_000
     held_rows: int = 20_000
-    work: float = 1.2e13
+    seconds: float = 90.0
+    rank: int = 256
 
 
 LIMITS_OF_A_CPU = SearchLimits()
-# Screening is a chain of launches on a GPU: eight times the rows take hardly longer.
-LIMITS_OF_A_GPU = SearchLimits(few_rows=128_000, held_rows=160_000, work=1e15)
+# A GPU is worth some hundred cores where rows are many.
+LIMITS_OF_A_GPU = SearchLimits(few_rows=8_000_000, held_rows=160_000, seconds=4000.0, rank=512)
 
 
 @dataclass(frozen=True)

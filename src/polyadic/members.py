@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Self
 
@@ -21,7 +21,14 @@ from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.view import Member, standard_prediction
 
-__all__ = ["Member", "Predictor", "ignore_overflow", "map_shares"]
+__all__ = [
+    "InputSummary",
+    "Member",
+    "Predictor",
+    "ignore_overflow",
+    "map_shares",
+    "summarise_inputs",
+]
 
 
 @dataclass(frozen=True)
@@ -102,3 +109,79 @@ def map_shares(
         if variance > 0:
             shares[feature_map] += float((response * total).sum()) / variance
     return shares
+
+
+@dataclass(frozen=True)
+class InputSummary:
+    """What a fit has learned about one input.
+
+    Parameters
+    ----------
+    name : str
+        Of the input.
+    kind : {"number", "unused"}
+        What the model takes it for.
+    kernel : str or None
+        Kernel along the input, of the first member that uses it.
+    length_scale : float or None
+        How far that kernel reaches, as a part of the input's range.
+    n_basis : int
+        Number of basis functions.
+    relevance : float
+        Part of the prediction's variance that is lost without the input; where inputs work
+        together the parts sum to more than one.
+    """
+
+    name: str
+    kind: str
+    kernel: str | None
+    length_scale: float | None
+    n_basis: int
+    relevance: float
+
+    def keys(self) -> list[str]:
+        """Return the names of the fields, so that ``dict(summary)`` is what it says."""
+        return [each.name for each in fields(self)]
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+def summarise_inputs(
+    members: Sequence[Member], names: Sequence[str], compute: Compute, X: Any
+) -> list[InputSummary]:
+    """Return what members with tables have learned about each input, the relevance on `X`."""
+    relevance = _relevance(members, compute, X)
+    summaries = []
+    for d, name in enumerate(names):
+        found = [table for m in members if (table := m.layout.inputs[d].table) is not None]
+        if not found:
+            summaries.append(InputSummary(name, "unused", None, None, 1, 0.0))
+            continue
+        first, effect = found[0], float(relevance[d])
+        summaries.append(
+            InputSummary(name, "number", first.kernel, first.length_scale, first.n_basis, effect)
+        )
+    return summaries
+
+
+def _relevance(members: Sequence[Member], compute: Compute, X: Any) -> NDArray[np.float64]:
+    """Return the total effect of each input: what a value from another row changes.
+
+    Half the mean squared change, over the variance of the prediction (Jansen's estimate).
+    """
+    xp, used = array_namespace(X), [member for member in members if member.share]
+    relevance = np.zeros(X.shape[1])
+    if not used:
+        return relevance
+    others = np.random.RandomState(0).permutation(len(X))
+    usual = on_host(standard_prediction(used, X, compute.predict))
+    variance = float(usual.var(axis=0).sum())
+    for d in range(X.shape[1]):
+        if variance <= 0 or not any(m.layout.inputs[d].core_sizes for m in used):
+            continue
+        changed = xp.asarray(X, copy=True)
+        changed[:, d] = X[others, d]
+        other = on_host(standard_prediction(used, changed, compute.predict))
+        relevance[d] = float(((other - usual) ** 2).mean(axis=0).sum()) / (2 * variance)
+    return relevance

@@ -312,7 +312,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return ComputeSpec(
             engine=self.engine,
             device=self.device,
-            dtype=self.dtype,
+            dtype="float64" if self.dtype == "auto" else self.dtype,
             chunk_size=self.chunk_size,
             memory_limit=self.memory_limit,
             n_jobs=self.n_jobs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from polyadic.features import TensorLayout
 from polyadic.members import Member
 from polyadic.model.als import Fit
 from polyadic.rows.scaling import InputScaling
-from polyadic.search.trials import Choice, Trial
+from polyadic.search.trials import Trial
 from polyadic.sources.data import Data
 
 
@@ -81,25 +81,22 @@ class Progress:
             yield on_epoch
 
     @contextmanager
-    def search(self, index: int) -> Iterator[Callable[[str, Trial, MembersSoFar], None]]:
-        """Give the function that hears of the stages of a member's search."""
-        self.tell(index, "screening", 0.0)
+    def search(self, index: int) -> Iterator[Callable[[str, Trial, float, MembersSoFar], None]]:
+        """Give the function that hears of the trials of a search."""
         with self._task(index, None) as on_subtask:
 
-            def on_stage(stage: str, trial: Trial, members: MembersSoFar) -> None:
-                candidate = trial.candidate
+            def on_trial(stage: str, trial: Trial, fraction: float, members: MembersSoFar) -> None:
                 self._print(
                     index,
                     f"{stage:<6}",
                     f"held-out MSE {trial.error:.6f}",
-                    f"rank {candidate.rank}",
-                    f"n_basis {max(candidate.n_basis)}",
-                    str(candidate.feature_map),
+                    f"rank {trial.rank}",
+                    f"penalty × {trial.factor:g}",
                 )
+                self.tell(index, f"{stage}, rank {trial.rank}", fraction)
                 on_subtask(stage, members)
 
-            yield on_stage
-        self.tell(index, "done", 1.0)
+            yield on_trial
 
     def tell(self, index: int, what: str, fraction: float) -> None:
         """Say what a member is doing, and which fraction of its work is done."""
@@ -114,16 +111,6 @@ class Progress:
                 reconstruction_attributes=fitted_attributes(self._rows, members),
                 **self._data,
             )
-
-    def times(self, choices: Sequence[Choice]) -> None:
-        """Say where the time of an automatic fit went, over all members and threads."""
-        stages = list(choices[0].seconds)
-        spent = [sum(choice.seconds[name] for choice in choices) for name in stages]
-        shares = (
-            f"{name} {seconds:.1f} s ({seconds / sum(spent):.0%})"
-            for name, seconds in zip(stages, spent, strict=True)
-        )
-        self._write(f"time by stage, all threads: {', '.join(shares)}")
 
     @contextmanager
     def _task(

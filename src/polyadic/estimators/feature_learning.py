@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -13,22 +14,23 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from polyadic.compute import Compute
+from polyadic.compute import Compute, ComputeSpec
 from polyadic.estimators._base import CPDRegressor
-from polyadic.estimators._members import MemberRun
 from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import input_names, sizes_of
 from polyadic.features import FeatureMap
-from polyadic.members import ignore_overflow, map_shares
+from polyadic.features.defaults import resolve_maps
+from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
 from polyadic.model.mixing import MIXINGS
-from polyadic.search.candidates import resolve_maps
-from polyadic.search.policy import Settings, average, count_members, learn_scalings, search_space
+from polyadic.search.learned import learn_features
 from polyadic.search.search import Search
-from polyadic.search.trials import Choice, Trial
+from polyadic.search.settings import Settings
+from polyadic.search.trials import Trial
 from polyadic.sources.data import Data
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
-_SHARE_ROWS = 5_000  # for `feature_weights_`
+_SHARE_ROWS = 2_000  # for `feature_weights_` and `inputs_`
+_DOUBLE_ROWS = 20_000  # up to so many rows an automatic fit computes in double precision
 
 _AUTO = StrOptions({"auto"})
 
@@ -178,6 +180,7 @@ class FeatureLearningRegressor(CPDRegressor):
         },
         "n_estimators": [_AUTO, Interval(Integral, 1, None, closed="left")],
         "effort": [Interval(Real, 0, None, closed="neither")],
+        "dtype": [StrOptions({"auto", "float64", "float32"})],
         "max_time": [None, Interval(Real, 0, None, closed="neither")],
     }
 
@@ -204,7 +207,7 @@ class FeatureLearningRegressor(CPDRegressor):
         scale_inputs: bool = True,
         engine: str = "auto",
         device: str | None = None,
-        dtype: str = "float64",
+        dtype: str = "auto",
         chunk_size: int | str = "auto",
         subsample: float | None = None,
         memory_limit: float | str | None = None,
@@ -287,49 +290,41 @@ class FeatureLearningRegressor(CPDRegressor):
         )
 
     def _fit_automatically(self, data: Data, passed: Passed) -> None:
-        """Have every member search for itself, and average them."""
-        settings, count = self._settings(data), self._count_members(data)
-        progress = Progress(self, passed, data, count, 0)
-        opened = data.open_compute(self._spec())
+        """Learn features from few rows, then rank and penalty of all members together."""
+        settings = self._settings(data)
+        count, began = settings.count_members(data.n_distinct), time.monotonic()
+        deadline = np.inf if self.max_time is None else began + self.max_time
+        progress = Progress(self, passed, data, 1, 0)
+        opened = data.open_compute(self._spec_for(data))
         with opened as compute, self._checkpoint(data) as checkpoint:
             seeds = self._seeds(count, checkpoint)
-            scalings = learn_scalings(data, input_names(self), settings.scale_inputs)
-            space = search_space(data, settings, count, compute)
-            run: MemberRun[Choice] = MemberRun(count, compute, together=data.in_memory)
+            progress.tell(0, "learning features", 0.0)
+            features = learn_features(data, input_names(self), settings, count)
+            with progress.search(0) as on_stage:
 
-            def fit(index: int, compute: Compute) -> None:
-                deadline = self._deadline(run, index)
-                if run.results and time.monotonic() > deadline:
-                    return
+                def tell(stage: str, trial: Trial, fraction: float) -> None:
+                    on_stage(stage, trial, fraction, partial(search.members, trial))
+
                 search = Search(
                     data,
-                    scalings,
-                    space,
+                    features,
+                    settings,
+                    seeds,
                     compute,
-                    self.validation_fraction,
-                    seeds[index],
-                    journal=Journal(checkpoint, f"trials {index}"),
-                    keeper=MemberCheckpoint(checkpoint, f"member {index}"),
-                    check=run.require_running,
+                    journal=Journal(checkpoint, "trials"),
+                    keepers=[MemberCheckpoint(checkpoint, f"member {i}") for i in range(count)],
+                    on_trial=tell,
                     deadline=deadline,
-                    on_trial=partial(progress.tell, index),
                 )
-                with progress.search(index) as on_stage:
-
-                    def tell(stage: str, trial: Trial) -> None:
-                        run.results[index] = search.so_far(trial)
-                        on_stage(stage, trial, lambda: average([search.so_far(trial)]))
-
-                    run.results[index] = search.run(tell)
-
-            try:
-                run.each(fit)
-            finally:
-                # Also after an interruption: the estimator is fitted so far.
-                if run.results:
-                    self._set_choices(data, run.in_order(), compute)
+                members: list[Member] = []
+                try:
+                    members = search.run()
+                finally:
+                    # Also after an interruption: the estimator is fitted so far.
+                    if search.best is not None:
+                        members = members or search.members(search.best)
+                        self._set_search(data, search, search.best, members, compute)
         progress.end(self.members_)
-        progress.times(run.in_order())
 
     def _settings(self, data: Data) -> Settings:
         """Return what the user fixed; "auto" is left to the search."""
@@ -339,27 +334,34 @@ class FeatureLearningRegressor(CPDRegressor):
         }
         if fixed["n_basis"] is not None:
             fixed["n_basis"] = sizes_of(self.n_basis, data.n_inputs)
-        return Settings(**fixed, scale_inputs=self.scale_inputs, effort=self.effort)
+        return Settings(
+            **fixed,
+            n_members=None if isinstance(self.n_estimators, str) else self.n_estimators,
+            scale_inputs=self.scale_inputs,
+            effort=self.effort,
+            validation_fraction=self.validation_fraction,
+        )
 
-    def _count_members(self, data: Data) -> int:
-        if isinstance(self.n_estimators, str):
-            return count_members(data.n_distinct, self.effort)
-        return self.n_estimators
+    def _spec_for(self, data: Data) -> ComputeSpec:
+        """Return what an automatic fit computes with: many rows in single precision."""
+        spec = self._spec()
+        if self.dtype == "auto" and data.n_rows > _DOUBLE_ROWS:
+            return replace(spec, dtype="float32")
+        return spec
 
-    def _set_choices(self, data: Data, choices: list[Choice], compute: Compute) -> None:
-        """Set the fitted attributes from what the members chose."""
-        members = average(choices)
+    def _set_search(
+        self, data: Data, search: Search, best: Trial, members: list[Member], compute: Compute
+    ) -> None:
+        """Set the fitted attributes from what a search came to."""
         self._set_members(data, members)
-        self.alpha_ = np.array([choice.alpha for choice in choices])
-        self.rank_ = np.array([choice.candidate.rank for choice in choices])
-        rows = [
-            {"member": index, **row} for index, choice in enumerate(choices) for row in choice.log
-        ]
-        self.selection_ = {name: [row[name] for row in rows] for name in rows[0]}
+        self.alpha_ = np.array(search.alphas(best))
+        self.rank_ = np.full(len(members), best.rank)
+        self.selection_ = {name: [row[name] for row in search.log] for name in search.log[0]}
+        self.loss_curve_ = list(best.losses)
+        self.n_iter_ = len(best.losses)
         some = data.gather_about(_SHARE_ROWS, seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
+            self.inputs_ = summarise_inputs(members, input_names(self), compute, some.X)
         self.feature_maps_ = list(shares)
         self.feature_weights_ = np.array(list(shares.values()))
-        self.loss_curve_ = choices[0].losses
-        self.n_iter_ = max(len(choice.losses) for choice in choices)

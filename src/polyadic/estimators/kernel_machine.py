@@ -22,8 +22,8 @@ from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._progress import Passed
 from polyadic.estimators._sources import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
+from polyadic.features.defaults import resolve_maps
 from polyadic.rows.tensors import to_host
-from polyadic.search.candidates import resolve_maps
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 

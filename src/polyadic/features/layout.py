@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class Quantized:
     """
 
     n_basis: int
+    table: ClassVar[None] = None
 
     @property
     def core_sizes(self) -> tuple[int, ...]:
@@ -57,6 +58,7 @@ class Plain:
     """An input of `n_basis` basis functions that has one core, a row for each of them."""
 
     n_basis: int
+    table: ClassVar[None] = None
 
     @property
     def core_sizes(self) -> tuple[int, ...]:
@@ -105,6 +107,7 @@ class Unused:
     """An input that takes no part."""
 
     n_basis: int = 1
+    table: ClassVar[None] = None
 
     @property
     def core_sizes(self) -> tuple[int, ...]:
@@ -184,7 +187,7 @@ class TensorLayout:
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The table of each core, where every input that takes part has one."""
-        return tuple(each.table for each in self.inputs if isinstance(each, Tabled))
+        return tuple(each.table for each in self.inputs if each.table is not None)
 
     @cached_property
     def core_sizes(self) -> tuple[int, ...]:

@@ -37,6 +37,8 @@ class Table:
         Training range of the input.
     values : ndarray of shape (n_knots, n_basis)
         The basis functions at the knots.
+    kernel, length_scale : str and float, optional
+        What they are the eigenfunctions of.
 
     Examples
     --------
@@ -51,6 +53,8 @@ class Table:
     low: float
     high: float
     values: NDArray[np.float64]
+    kernel: str | None = None
+    length_scale: float | None = None
 
     @classmethod
     def mercer(
@@ -96,7 +100,8 @@ class Table:
         values = (K * root) @ vectors[:, kept] / roots
         # The sign of an eigenvector is a matter of the library that finds it.
         largest = values[np.abs(values).argmax(axis=0), np.arange(n_basis)]
-        return cls(low, high, np.ascontiguousarray(values * np.sign(largest)))
+        values = np.ascontiguousarray(values * np.sign(largest))
+        return cls(low, high, values, kernel, float(length_scale))
 
     @property
     def n_basis(self) -> int:

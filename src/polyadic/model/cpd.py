@@ -5,6 +5,7 @@ Cores are a list of size × R matrices W⁽¹⁾ … W⁽ᶜ⁾.  They are never
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,29 +87,32 @@ def rebalance(cores: Cores) -> Cores:
     return [core * scale for core, scale in zip(cores, scales, strict=True)]
 
 
-def grown(cores: Cores, rank: int, owners: Sequence[int], rng: np.random.RandomState) -> Cores:
+def near_constant_cores(sizes: Sequence[int], rank: int, rng: np.random.RandomState) -> Cores:
+    """Draw cores whose first function, the nearly constant one, is the largest."""
+    cores = []
+    for size in sizes:
+        core = 0.3 * rng.standard_normal((size, rank))
+        core[0] += 1.0
+        cores.append(core / np.linalg.norm(core, axis=0))
+    return cores
+
+
+def grown(cores: Cores, rank: int, rng: np.random.RandomState) -> Cores:
     """Add small terms until the tensor has this rank; those that it has stay as they are.
 
-    A new term takes the cores of each owner, an input, from a term drawn for that owner: it
-    combines functions that were found to be useful.  Noise tells it from the others.
+    A new term takes each of its cores from a term drawn for that core: it combines functions
+    that were found to be useful.  Noise tells it from the others.
     """
-    n_terms = cores[0].shape[1]
-    drawn = {owner: rng.randint(n_terms, size=rank - n_terms) for owner in sorted(set(owners))}
-    typical = float(np.mean([np.linalg.norm(core, axis=0).mean() for core in cores])) or 1.0
-    sizes = [len(core) for core in cores]
-    noise = initial_cores(sizes, rank - n_terms, np.iscomplexobj(cores[0]), rng)
-    noisy = 0.2 / np.sqrt(len(cores)) * typical  # a fifth of a term, over all cores
-    small = 0.1 ** (1 / len(cores))  # a tenth of a term in all
-    return [
-        np.hstack([core, small * (core[:, drawn[owner]] + noisy * new)])
-        for core, owner, new in zip(cores, owners, noise, strict=True)
-    ]
+    new = rank - cores[0].shape[1]
+    small = 0.3 ** (1 / len(cores))  # a third of a term in all
+    larger = []
+    for core in cores:
+        drawn = core[:, rng.randint(core.shape[1], size=new)]
+        noise = rng.standard_normal(drawn.shape) * np.abs(drawn).mean()
+        larger.append(np.hstack([core, small * (drawn + 0.5 * noise)]))
+    return larger
 
 
-def contract(cores: Cores, means: dict[int, NDArray[Any]]) -> Cores:
-    """Take cores out of the tensor by meeting each with one vector, its mean features."""
-    kept = [core for index, core in enumerate(cores) if index not in means]
-    scale = np.ones(cores[0].shape[1], dtype=cores[0].dtype)
-    for index, mean in means.items():
-        scale = scale * (mean @ cores[index])
-    return [kept[0] * scale, *kept[1:]]
+def most_terms(sizes: Sequence[int]) -> int:
+    """Return a rank at which a tensor of this shape can hold anything; more terms are idle."""
+    return max(1, math.prod(sizes) // max(sizes))

@@ -396,3 +396,28 @@ def _even_start(columns: NDArray[np.float64], kernel: str) -> float:
             power = 0.5 * t**2
         low, high = (middle, high) if power.sum() > columns.shape[1] else (low, middle)
     return float(low)
+
+
+def leave_one_out(
+    X: NDArray[Any], y: NDArray[Any], evidence: Evidence, weight: NDArray[Any] | None = None
+) -> float:
+    """Return the mean log density of each row, predicted from all others.
+
+    With C the covariance of the rows, the others predict row i with the error
+    (C⁻¹y)ᵢ / (C⁻¹)ᵢᵢ and the variance 1 / (C⁻¹)ᵢᵢ, so that no row need be left out.
+    """
+    from polyadic.model import compiled_evidence
+
+    rows = _rows(X, y, weight)
+    n, signal = len(rows.weight), evidence.signal
+    covariance = np.empty((n, n))
+    Z = rows.columns / evidence.length_scales[rows.varies, None]
+    compiled_evidence.kernel_matrix(Z, KERNELS.index(evidence.kernel), covariance)
+    covariance.flat[:: n + 1] += evidence.noise / signal / rows.weight + _JITTER
+    factor, failed = lapack.dpotrf(covariance.T, lower=1, overwrite_a=1, clean=0)
+    if failed:
+        return -_NOTHING
+    answers = lapack.dpotrs(factor, rows.y.T, lower=1)[0].T
+    diagonal = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].diagonal()
+    errors = answers**2 / (diagonal * signal)
+    return -0.5 * float(np.mean(errors + np.log(2 * np.pi * signal / diagonal)))

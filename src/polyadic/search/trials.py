@@ -1,57 +1,39 @@
-"""What a search is made of: its trials, what it comes to, and who keeps them."""
+"""What a search is made of: its trials, and who keeps them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from polyadic.model import als
-from polyadic.rows.view import Member
-from polyadic.search.candidates import Candidate
+from polyadic.model.als import Model
 
 
-@dataclass
+@dataclass(frozen=True)
 class Trial:
-    """A candidate, its model so far, and its error on the held-out rows."""
-
-    candidate: Candidate
-    model: als.Model
-    error: float = np.inf
-    losses: tuple[float, ...] = ()
-
-
-@dataclass
-class Choice:
-    """What one member's search came to.
+    """One rank and penalty for all members, and what it came to.
 
     Parameters
     ----------
-    member : Member
-        The model that was chosen.
-    candidate : Candidate
-        What it is made of.
-    trend : Member or None
-        The linear trend that was taken out before.
-    alpha : float
-        The penalty on all rows.
-    losses : list of float
-        Loss after each epoch.
-    log : list of dict
-        Every trial.
-    seconds : dict
-        Time of each stage.
+    rank : int
+        Of the weight tensors.
+    factor : float
+        Penalty, in units of what the evidence asks for.
+    models : tuple of Model
+        One for each member.
+    error : float
+        Mean squared error of the members' means on the rows that they hold out.
+    losses : tuple of float
+        Loss of the first member after each epoch so far.
     """
 
-    member: Member
-    candidate: Candidate
-    trend: Member | None
-    alpha: float
-    losses: list[float]
-    log: list[dict[str, Any]] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
+    rank: int
+    factor: float
+    models: tuple[Model, ...]
+    error: float = np.inf
+    losses: tuple[float, ...] = ()
 
 
 class Journal(Protocol):

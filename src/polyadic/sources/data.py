@@ -174,9 +174,13 @@ class Data:
         statistics = store.reduce("statistics", summarise)
         return Data(store, statistics, self.view, self.single_target, in_memory=in_memory)
 
+    def gather_rows(self, part: Part | None) -> Rows:
+        """Return the rows of a part in memory, in their own units."""
+        return self.store.gather(part).rows
+
     def gather_about(self, most: int, seed: int) -> Rows:
         """Return about `most` rows in memory, drawn by their hash; all if they are no more."""
-        return self.store.gather(subset_of(self.n_rows, most, seed)).rows
+        return self.gather_rows(subset_of(self.n_rows, most, seed))
 
     def close(self) -> None:
         """Release what is held outside this process; a fit does so when it ends."""

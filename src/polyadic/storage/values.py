@@ -23,18 +23,17 @@ from numpy.typing import NDArray
 
 from polyadic import features
 from polyadic.features import FeatureMap, Plain, Quantized, Table, Tabled, TensorLayout, Unused
-from polyadic.members import Member
+from polyadic.members import InputSummary, Member
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
 from polyadic.rows.scaling import InputScaling, TargetScaling
-from polyadic.search.candidates import Candidate
 from polyadic.search.trials import Trial
 
 # All that files hold, under the names that version 1 gave them.
 RECORDS: dict[str, type] = {
-    "Candidate": Candidate,
     "Epoch": Epoch,
     "Fit": Fit,
     "InputScaling": InputScaling,
+    "InputSummary": InputSummary,
     "Member": Member,
     "Model": Model,
     "Record": Record,

@@ -1,0 +1,92 @@
+"""Groups of members: they train on the same rows and are judged, as a mean, by the same others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.compute import Compute
+from polyadic.model.als import Model, Samples
+from polyadic.rows.arrays import on_host
+from polyadic.rows.holdout import Part
+from polyadic.rows.view import Member, View
+from polyadic.search.learned import LearnedFeatures
+from polyadic.sources.data import Data
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """One member's place in a fit: its group, how it sees the rows, and its seed."""
+
+    group: int
+    features: LearnedFeatures
+    view: View
+    seed: int
+
+    def member(self, model: Model, share: float) -> Member:
+        """Return the member that has this model."""
+        return Member(self.features.scaling, self.features.layout, model, share)
+
+
+class Group:
+    """Rows to train on, few and all of them, and those to judge by.
+
+    Parameters
+    ----------
+    data : Data
+        All rows.
+    train : Part
+        Those to train on.
+    held : Part
+        Those to judge by.
+    compute : Compute
+        How many rows may be brought together.
+    """
+
+    def __init__(self, data: Data, train: Part, held: Part, compute: Compute) -> None:
+        limits = compute.limits
+        n_held, n_train = data.n_rows * held.fraction, data.n_rows * train.fraction
+        held = held.subset(min(1.0, limits.held_rows / n_held))
+        rows = data.gather_rows(held)
+        self._X = rows.X
+        targets = [data.view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
+        self._y = np.column_stack([on_host(each) for each in targets])
+        self._weight = None if rows.weight is None else on_host(rows.weight)
+        self._scaled: dict[View, Any] = {}
+        # Rows that are read many times are brought into memory, unless they are too many.
+        few = train.subset(min(1.0, limits.few_rows / n_train))
+        self.levels = [data.gather(few)]
+        if few is not train:
+            self.levels.append(data.restrict(train))
+
+    def __len__(self) -> int:
+        """Return how many rows are held out."""
+        return len(self._y)
+
+    def samples(self, level: int, compute: Compute, seat: Seat) -> list[Samples]:
+        """Return the samples of each target that a member trains on."""
+        return self.levels[level].samples(compute, seat.features.layout, view=seat.view)
+
+    def respond(self, compute: Compute, seat: Seat, model: Model) -> NDArray[np.float64]:
+        """Return what a member says of the held-out rows, a column a target."""
+        if seat.view not in self._scaled:
+            self._scaled[seat.view] = seat.view.inputs.apply(self._X)
+        X, layout = self._scaled[seat.view], seat.features.layout
+        each = (compute.predict(X, cores, model.map_weights, layout) for cores in model.cores)
+        return np.column_stack([on_host(response) for response in each])
+
+    def error(self, responses: Sequence[NDArray[np.float64]]) -> float:
+        """Return the mean squared error of the mean of some members, over all targets."""
+        residual = self._y - np.mean(responses, axis=0)
+        return float(np.average((residual**2).mean(axis=1), weights=self._weight))
+
+    def shrinkage(self, responses: Sequence[NDArray[np.float64]]) -> tuple[float, float, float]:
+        """Return the sums that say how far to shrink the mean: f·y, f·f and y·y."""
+        mean, weight = np.mean(responses, axis=0), self._weight
+        columns = np.stack([mean * self._y, mean**2, self._y**2]).sum(axis=2)
+        sums = columns.sum(axis=1) if weight is None else columns @ weight
+        return float(sums[0]), float(sums[1]), float(sums[2])

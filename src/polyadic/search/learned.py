@@ -1,0 +1,182 @@
+"""Features learned from few rows: kernels, length scales and tables, input by input.
+
+    few rows ─► evidence of each kernel and scaling ─► the best of them on more rows ─► tables
+
+An input's kernel is the one whose Gaussian process explains the rows best; its eigenfunctions
+under the distribution of that input are the table.  Several ways to see the inputs that
+explain the rows about as well make members that differ, and so a better mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
+from polyadic.features.tables import knot_mass, positions
+from polyadic.model.evidence import (
+    Evidence,
+    leave_one_out,
+    maximise_evidence,
+    screen,
+)
+from polyadic.rows.arrays import on_host
+from polyadic.rows.scaling import InputScaling
+from polyadic.search.settings import Settings
+from polyadic.sources.data import Data
+
+# How inputs may be scaled: by a line, by their distribution, or by the mean of both.
+BLENDS = (0.5, 0.0, 1.0)
+# Rows from which the distribution of each input is learned.
+_SCALING_ROWS = 250_000
+# Rows that all kernels and scalings are compared on, and rows that the best are learned from.
+_FEW_ROWS, _MORE_ROWS = 300, 1_000
+# A function takes part if its eigenvalue is above this, times noise over signal and rows.
+_CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 32
+_LEAST_RATIO = 1e-6  # of noise to signal
+
+
+@dataclass(frozen=True)
+class LearnedFeatures:
+    """One way to see the inputs.
+
+    Parameters
+    ----------
+    scaling : InputScaling
+        What becomes of the inputs.
+    layout : TensorLayout
+        The table of each input.
+    evidence : Evidence
+        What the tables are made from.
+    """
+
+    scaling: InputScaling
+    layout: TensorLayout
+    evidence: Evidence
+
+    @property
+    def alpha(self) -> float:
+        """The penalty that the evidence asks for: noise over signal."""
+        return max(self.evidence.noise / self.evidence.signal, _LEAST_RATIO)
+
+
+def learn_features(
+    data: Data, names: Sequence[str], settings: Settings, count: int
+) -> list[LearnedFeatures]:
+    """Return the best ways to see the inputs, `count` at most, the best one first."""
+    rows = data.gather_about(_SCALING_ROWS, seed=0)
+    X, weight = on_host(rows.X), None if rows.weight is None else on_host(rows.weight)
+    y = np.column_stack(
+        [on_host(data.view.targets.apply(rows.y[:, t], t)) for t in range(data.n_targets)]
+    )
+    scalings = {0.0: data.view.inputs}
+    if settings.scale_inputs:
+        for blend in BLENDS:
+            if blend:
+                scalings[blend] = InputScaling.fit(X, names, blend=blend, weight=weight)
+    sample = _Sample(X, y, weight, scalings)
+    best = _choose_kernels(sample, count)
+    return [
+        LearnedFeatures(
+            scalings[blend], sample.layout(blend, evidence, data.n_rows, settings), evidence
+        )
+        for blend, evidence in best
+    ]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rows in memory, and the ways to scale them."""
+
+    X: NDArray[Any]
+    y: NDArray[np.float64]
+    weight: NDArray[Any] | None
+    scalings: dict[float, InputScaling]
+
+    def take(self, n_rows: int) -> _Sample:
+        """Return some of the rows; fewer are among more."""
+        index = np.random.RandomState(0).permutation(len(self.X))[:n_rows]
+        weight = None if self.weight is None else self.weight[index]
+        return _Sample(self.X[index], self.y[index], weight, self.scalings)
+
+    def scaled(self, blend: float) -> NDArray[np.float64]:
+        """Return the inputs in units of their range, on which length scales are learned."""
+        X = np.asarray(self.scalings[blend].apply(self.X))
+        low, high = self.range(blend)
+        return (X - low) / np.where(high > low, high - low, 1.0)
+
+    def range(self, blend: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the scaled inputs: the unit interval, or what users scaled them to."""
+        knots = self.scalings[blend].values
+        if all(len(each) > 1 for each in knots):
+            return np.zeros(len(knots)), np.ones(len(knots))
+        X = np.asarray(self.scalings[blend].apply(self.X))
+        return X.min(axis=0), X.max(axis=0)
+
+    def layout(
+        self, blend: float, evidence: Evidence, n_rows: int, settings: Settings
+    ) -> TensorLayout:
+        """Return the tables of one kernel; inputs that do not matter take no part."""
+        X, (low, high) = np.asarray(self.scalings[blend].apply(self.X)), self.range(blend)
+        ratio = max(evidence.noise / evidence.signal, _LEAST_RATIO)
+        least = max(_CUT * ratio / n_rows, _LEAST_EIGENVALUE)
+        lengths = evidence.length_scales
+        inputs: list[Tabled | Unused] = []
+        for d, length in enumerate(lengths.tolist()):
+            fixed = None if settings.n_basis is None else settings.n_basis[d]
+            if high[d] <= low[d] or fixed == 1:
+                inputs.append(Unused())
+                continue
+            mass = knot_mass(positions(X[:, d], low[d], high[d]), self.weight)
+            table = Table.mercer(
+                evidence.kernel,
+                length,
+                low=float(low[d]),
+                high=float(high[d]),
+                mass=mass,
+                n_basis=fixed,
+                least=least,
+                most=_MOST_BASIS,
+            )
+            inputs.append(Tabled(table) if table.n_basis > 1 else Unused())
+        if all(type(each) is Unused for each in inputs):
+            inputs[int(np.argmin(lengths))] = Tabled(_constant())
+        typical = float(np.exp(np.median(np.log(lengths))))
+        return TensorLayout((MercerFeatures(evidence.kernel, typical),), tuple(inputs))
+
+
+def _constant() -> Table:
+    """Return the table of a model that says the same for every row."""
+    return Table.mercer("rbf", 1e4, n_basis=1)
+
+
+def _choose_kernels(sample: _Sample, count: int) -> list[tuple[float, Evidence]]:
+    """Return scalings and kernels, best first: judged on few rows, then learned from more."""
+    few, more = sample.take(_FEW_ROWS), sample.take(_MORE_ROWS)
+    views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
+    screened = screen(views, few.y, weight=few.weight, max_evaluations=25)[: count + 1]
+    learned = [(blend, _learn(more, blend, evidence)) for blend, _, evidence in screened]
+    learned.sort(key=lambda each: -each[1][0])
+    return [(blend, evidence) for blend, (_, evidence) in learned[:count]]
+
+
+def _learn(sample: _Sample, blend: float, found: Evidence) -> tuple[float, Evidence]:
+    """Return what more rows say of a kernel, and how good it is.
+
+    One climb begins with what fewer rows said, one afresh: where rows are nearly without noise
+    the evidence has several maxima.  Leaving rows out tells which of them predicts.
+    """
+    X, best = sample.scaled(blend), None
+    for start in (found, None):
+        evidence = maximise_evidence(
+            X, sample.y, found.kernel, weight=sample.weight, start=start, max_evaluations=20
+        )
+        value = evidence.value + leave_one_out(X, sample.y, evidence, sample.weight)
+        if best is None or value > best[0]:
+            best = value, evidence
+    assert best is not None
+    return best
