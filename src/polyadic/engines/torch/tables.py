@@ -224,7 +224,8 @@ class TableState(DeviceState):
 
 def look_up(table: Tensor, position: Tensor) -> Tensor:
     """Return the values at positions, between the knots, in one launch: n × columns."""
-    below = position.to(torch.int32)
+    # What is not a number has no knot, but its fraction makes the answer none either.
+    below = position.to(torch.int32).clamp_(0, len(table) - 2)
     upper = position - below
     knots = torch.stack([below, below + 1], dim=1)
     weights = torch.stack([1 - upper, upper], dim=1)
