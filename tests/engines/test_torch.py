@@ -11,19 +11,26 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from polyadic.compute import LIMITS_OF_A_CPU, ComputeSpec, few_blas_threads
 from polyadic.engines.reference import ReferenceEngine
-from polyadic.features import DampedFourierFeatures, TensorLayout
+from polyadic.features import DampedFourierFeatures, MercerFeatures, TensorLayout
 from polyadic.model import als
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
 from tests import small
 from tests.contract.problems import PROBLEMS, Problem
-from tests.contract.test_engines import assert_same, check_sweep, start_oracle
+from tests.contract.test_engines import (
+    TOLERANCE,
+    assert_same,
+    assert_same_sketch,
+    check_sweep,
+    start_oracle,
+)
 
 torch = pytest.importorskip("torch", reason="the PyTorch engine needs torch")
 
 from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
 from polyadic.engines.torch.sums import gram  # noqa: E402
+from polyadic.engines.torch.tables import TableState  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -124,6 +131,97 @@ def test_single_precision_sums_lose_little_on_cards_without_fast_doubles(device)
     state, oracle = (e.start(rows, problem.cores, layout) for e in (engine, ReferenceEngine()))
     sums, expected = (each.normal_equations(0, np.ones(1)).on_host() for each in (state, oracle))
     assert_same(sums, expected, 5e-6)
+
+
+def tabled(n_rows, **options):
+    names = {"tables": ("matern12", "", "rbf"), "n_basis": (5, 1, 3), "weighted": True}
+    return Problem("tables", (MercerFeatures(),), n_rows=n_rows, **names, **options)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sums_of_tables_in_many_pieces(keep, dtype, device, monkeypatch):
+    # Three parts of 3,002 rows, each a piece, and some rows of padding.
+    for name in ("_PIECE_BYTES", "_PIECE_BYTES_OF_A_DEVICE"):
+        monkeypatch.setattr(f"polyadic.engines.torch.tables.{name}", 1)
+    problem, tolerance = tabled(9_004), TOLERANCE[dtype]
+    start = problem.rows, problem.cores, problem.layout
+    states = TorchEngine(device, dtype, keep=keep).start(*start), ReferenceEngine().start(*start)
+    assert isinstance(states[0], TableState)
+    for core in (0, 1, 0):
+        sketches = (each.core_sketch(core).on_host() for each in states)
+        assert_same_sketch(*sketches, tolerance)
+        direction = problem.later[core]
+        found, expected = (each.gram_product(core, direction).on_host().value for each in states)
+        atol = tolerance * np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+        equations = (each.normal_equations(core, np.ones(1)).on_host() for each in states)
+        assert_same(*equations, tolerance)
+        for each in states:
+            each.commit(core, problem.later[core])
+    assert_same(*(each.mixing_equations().on_host() for each in states), tolerance)
+
+
+def test_of_many_rows_a_sketch_takes_some(device):
+    problem = tabled(50_000)
+    state = TorchEngine(device).start(problem.rows, problem.cores, problem.layout)
+    oracle = ReferenceEngine().start(problem.rows, problem.cores, problem.layout)
+    found, expected = state.core_sketch(0).on_host(), oracle.core_sketch(0)
+    share = found.sketched_weight / found.total_weight
+    assert 8192 / 50_000 <= share < 0.2
+    for name in ("moment", "feature_power", "total_weight"):
+        value, truth = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(value, truth, rtol=0, atol=1e-9 * np.abs(truth).max())
+    atol = 0.1 * expected.product_gram.max()  # some 8,000 rows stand for all
+    np.testing.assert_allclose(found.product_gram / share, expected.product_gram, atol=atol)
+
+
+def test_single_precision_sums_of_tables_lose_little(device):
+    problem = tabled(300_000, rank=2)
+    sums = []
+    for engine in (TorchEngine(device, "float32"), ReferenceEngine()):
+        state = engine.start(problem.rows, problem.cores, problem.layout)
+        sums.append(state.gram_product(0, np.ones((5, 2))).on_host().value)
+    np.testing.assert_allclose(*sums, rtol=0, atol=2e-6 * np.abs(sums[1]).max())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_state_of_tables_takes_the_memory_that_it_says(keep):
+    problem = tabled(10_000, rank=7)
+    engine = TorchEngine("cpu", "float32", keep=keep)
+    rows = problem.rows.map(lambda array: torch.as_tensor(array, dtype=torch.float32))
+    state = engine.start(rows, problem.cores, problem.layout)
+    state.normal_equations(0, np.ones(1))
+    arrays = [rows.X, rows.y, rows.weight, *vars(state).values()]
+    long = {id(a): a for a in arrays if isinstance(a, torch.Tensor) and max(a.shape) >= 10_000}
+    taken = sum(each.nbytes for each in long.values())
+    said = engine.state_bytes(10_000, problem.layout, 7)
+    if not keep:  # a state that lives as long as a step is part of the step's memory
+        said += engine.scratch_bytes(10_000, problem.layout, 7)
+    assert taken <= said * 1.001
+    assert not keep or taken >= 0.99 * said
+
+
+@needs_gpu
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("rank", [4, 300])
+def test_steps_of_tables_take_no_more_memory_than_they_say(keep, rank):
+    problem = tabled(400_000, rank=rank)
+    engine = TorchEngine("cuda", "float32", keep=keep)
+    rows = engine.upload(problem.rows).map(lambda array: array.to(torch.float32))
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    state = engine.start(rows, problem.cores, problem.layout)
+    for core in (0, 1):
+        state.core_sketch(core)
+        state.gram_product(core, problem.later[core])
+        state.normal_equations(core, np.ones(1))
+        state.commit(core, problem.later[core])
+    state.mixing_equations()
+    taken = torch.cuda.max_memory_allocated() - before
+    size = (400_000, problem.layout, rank)
+    assert taken <= engine.state_bytes(*size) + engine.scratch_bytes(*size)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -21,6 +21,7 @@ from polyadic import KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import (
     FourierFeatures,
     GaussianFeatures,
+    MercerFeatures,
     PurePowerFeatures,
 )
 from tests import small
@@ -39,8 +40,9 @@ def regressor(**parameters):
         MAPS,
         [FourierFeatures(2.0), PurePowerFeatures()],
         [GaussianFeatures(0.5, 2.0), GaussianFeatures(1.0, 2.0)],
+        [MercerFeatures("rbf", 0.5), MercerFeatures("matern32", 1.0)],
     ],
-    ids=["damped", "mixed", "gaussian"],
+    ids=["damped", "mixed", "gaussian", "mercer"],
 )
 @pytest.mark.parametrize("objective", ["real", "complex"])
 @pytest.mark.parametrize(
@@ -87,6 +89,23 @@ def test_the_kernel_machine_is_the_model_with_one_map():
     single = regressor(feature_maps=MAPS[:1]).fit(X, Y)
     np.testing.assert_array_equal(machine.predict(X), single.predict(X))
     np.testing.assert_array_equal(machine.feature_weights_, [1.0])
+
+
+def test_the_smooth_kernel_of_several_is_learned_for_a_smooth_target():
+    maps = [MercerFeatures("rbf", 0.5), MercerFeatures("matern12", 0.02)]
+    model = regressor(feature_maps=maps, quantized=False, n_basis=6, mixing="simplex").fit(X, Y)
+    assert model.feature_weights_.argmax() == 0
+    single = KernelMachineRegressor(maps[0], n_basis=6, rank=3, quantized=False, random_state=0)
+    assert single.fit(X, Y).score(X, Y) > 0.95
+    assert np.isfinite(single.predict(1e9 * X)).all()
+
+
+def test_eigenfunctions_are_not_quantized():
+    model = KernelMachineRegressor(MercerFeatures(), quantized=True)
+    with pytest.raises(
+        ValueError, match=r"MercerFeatures\(\)` cannot be quantized.*quantized=False"
+    ):
+        model.fit(X, Y)
 
 
 def test_cross_validation_chooses_what_a_grid_search_chooses():

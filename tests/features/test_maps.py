@@ -13,6 +13,7 @@ from polyadic.features import (
     FeatureMap,
     FourierFeatures,
     GaussianFeatures,
+    MercerFeatures,
     PurePowerFeatures,
     TensorLayout,
 )
@@ -72,7 +73,7 @@ def test_gaussian_features_approximate_the_squared_exponential_kernel(x, length_
     np.testing.assert_allclose(psi @ psi.T, kernel, atol=1e-4)
 
 
-@every_map
+@pytest.mark.parametrize("feature_map", [*MAPS, MercerFeatures("rbf", 0.3)], ids=repr)
 def test_maps_are_parameters_in_scikit_learns_manner(feature_map):
     twin = clone(feature_map)
     assert twin is not feature_map
@@ -101,6 +102,8 @@ def test_maps_of_other_kinds_or_parameters_are_unequal():
         (GaussianFeatures(0.0, 1.0), "length_scale"),
         (GaussianFeatures(1.0, -1.0), "bound"),
         (GaussianFeatures(1.0, np.inf), "bound"),
+        (MercerFeatures("cosine"), "kernel"),
+        (MercerFeatures("rbf", 0.0), "length_scale"),
     ],
     ids=repr,
 )

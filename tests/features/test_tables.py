@@ -99,6 +99,12 @@ def test_no_number_is_too_far_away(x):
     assert np.isfinite(Table.mercer("rbf", 0.3, n_basis=3).features(np.array([x]))).all()
 
 
+def test_what_is_not_a_number_stays_so():
+    psi = TABLE.features(np.array([0.3, np.nan]))
+    assert np.isfinite(psi[0]).all()
+    assert np.isnan(psi[1]).all()
+
+
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_positions_are_smooth_where_the_range_ends(end):
     low, width, step = -3.0, 8.0, 1e-4

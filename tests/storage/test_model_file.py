@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,19 +25,36 @@ from polyadic.features import (
     DampedFourierFeatures,
     FourierFeatures,
     GaussianFeatures,
+    MercerFeatures,
     PurePowerFeatures,
+    Table,
+    Tabled,
+    TensorLayout,
+    Unused,
 )
 from polyadic.storage import model_file
 from polyadic.storage.model_file import ModelFileError
 from tests.oracle import Cosines
 
 X, Y = make_friedman1(50, n_features=5, noise=0.5, random_state=0)
+TABLE = Table.mercer("rbf", 0.3, n_basis=4)
 SMALL = {"rank": 2, "n_basis": 4, "max_iter": 3, "random_state": 0}
 
 
 def learned(maps="auto", y=Y, rows=X, **changes):
     model = polyadic.FeatureLearningRegressor(maps, **{**SMALL, **changes})
     return model.fit(rows, y)
+
+
+def tabled(table=TABLE):
+    """Return a model whose inputs have tables, or take no part."""
+    model = learned([PurePowerFeatures()], quantized=False)
+    inputs = (Tabled(table), Unused(), Tabled(Table.mercer("matern12", 0.2, n_basis=3)))
+    layout = TensorLayout((MercerFeatures(),), (*inputs, Unused(), Tabled(table)))
+    (member,), rng = model.members_, np.random.RandomState(0)
+    cores = [rng.standard_normal((size, 2)) for size in layout.core_sizes]
+    model.members_ = [replace(member, layout=layout, model=replace(member.model, cores=(cores,)))]
+    return model
 
 
 MODELS = {
@@ -49,6 +67,10 @@ MODELS = {
         quantized=False,
         n_basis=[3, 4, 5, 2, 3],
     ),
+    "eigenfunctions": lambda: learned(
+        [MercerFeatures("rbf", 0.3), MercerFeatures("matern12", 0.6)], quantized=False
+    ),
+    "tables": tabled,
     "real cores": lambda: learned([PurePowerFeatures()], mixing="l1"),
     "names": lambda: learned(rows=pd.DataFrame(X, columns=list("abcde"))),
     "early stopping": lambda: learned(early_stopping=True),
@@ -385,14 +407,16 @@ WRONG_ARRAYS = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_ARRAYS)
-@pytest.mark.parametrize("kind", ["quantized", "plain", "automatic"])
+@pytest.mark.parametrize("kind", ["quantized", "plain", "tables", "automatic"])
 def test_arrays_that_do_not_fit_are_refused_or_do_no_harm(wrong, kind, tmp_path):
-    if kind == "automatic":
+    if kind == "tables":
+        model = tabled()
+    elif kind == "automatic":
         model = polyadic.FeatureLearningRegressor(effort=0.05, n_estimators=1, random_state=0)
     else:
         maps = [FourierFeatures(2.0), PurePowerFeatures()]
         model = polyadic.FeatureLearningRegressor(maps, quantized=kind == "quantized", **SMALL)
-    polyadic.save(model.fit(X, Y), tmp_path / "whole")
+    polyadic.save(model if kind == "tables" else model.fit(X, Y), tmp_path / "whole")
     whole = (tmp_path / "whole").read_bytes()
     refused = 0
     for name in model_file._CONTAINER.unpack(whole)[1]:
@@ -409,6 +433,22 @@ def test_arrays_that_do_not_fit_are_refused_or_do_no_harm(wrong, kind, tmp_path)
         else:
             assert_predicts(forged)
     assert refused > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(TABLE, values=TABLE.values[:-1]),
+        replace(TABLE, values=np.where(TABLE.values > 0.5, np.nan, TABLE.values)),
+        replace(TABLE, low=np.inf),
+        replace(TABLE, high="1"),
+    ],
+    ids=["a knot less", "not numbers", "no end", "text"],
+)
+def test_tables_that_do_not_hold_together_are_refused(wrong, tmp_path):
+    polyadic.save(tabled(wrong), tmp_path / "m")
+    with pytest.raises(ModelFileError, match="the table of an input does not hold together"):
+        polyadic.load(tmp_path / "m")
 
 
 def test_deep_nesting_is_refused(saved, tmp_path):

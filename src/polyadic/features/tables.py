@@ -115,7 +115,8 @@ class Table:
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Return the n × `n_basis` values of the basis functions."""
         position = self.positions(np.asarray(x, dtype=np.float64))
-        below = position.astype(np.intp)
+        # What is not a number has no knot, but its fraction makes the answer none either.
+        below = np.where(position >= 0, position, 0.0).astype(np.intp)
         t = (position - below)[:, None]
         return np.asarray((1 - t) * self.values[below] + t * self.values[below + 1])
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from polyadic.features import FeatureMap, TensorLayout
+from polyadic.features import FeatureMap, Table, TensorLayout
+from polyadic.features.tables import N_KNOTS
 from polyadic.members import Member
 from polyadic.model.als import Model
 from polyadic.rows.scaling import InputScaling, TargetScaling
@@ -153,6 +154,7 @@ def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:
         and _is_real(model.map_weights, len(layout.maps)),
         "its feature maps do not fit its inputs or weights.",
     )
+    _require(all(map(_is_sound, layout.tables)), "the table of an input does not hold together.")
     _require(
         isinstance(model.cores, tuple) and len(model.cores) == n_targets,
         "its members do not agree on the number of targets.",
@@ -180,6 +182,15 @@ def _check_target_scaling(scaling: Any, single_target: Any) -> None:
     sound = sound and _is_real(scaling.mean) and _is_real(scaling.scale, len(scaling.mean))
     sound = sound and (len(scaling.mean) == 1 or not single_target)
     _require(sound, "the scaling of its targets does not hold together.")
+
+
+def _is_sound(table: Any) -> bool:
+    """Whether a table has all the knots that its positions may ask for, of finite values."""
+    sound = isinstance(table, Table) and isinstance(table.values, np.ndarray)
+    sound = sound and table.values.shape == (N_KNOTS, table.n_basis)
+    sound = sound and _is_real(table.values.reshape(-1))
+    ends = (table.low, table.high)
+    return bool(sound and all(isinstance(end, float) and np.isfinite(end) for end in ends))
 
 
 def _is_real(value: Any, length: int | None = None, *, finite: bool = True) -> bool:

@@ -42,6 +42,9 @@ _PIECE_BYTES, _PIECE_BYTES_OF_A_DEVICE = 2**21, 2**28
 _ARRAYS = 5
 # A factor so much smaller than the largest is not divided by.
 _TINY = {torch.float64: 1e-11, torch.float32: 1e-5}
+# Cores with more are solved by conjugate gradients wherever rows are, so that their Gram matrix
+# takes no memory.
+_MOST_UNKNOWNS = 4096
 # Rows that ZᵀZ is summed over: it is for a preconditioner, which need not be exact.
 _SKETCHED_ROWS, _SKETCHED_RANKS = 8192, 8
 
@@ -224,7 +227,8 @@ class TableState(DeviceState):
 
 def look_up(table: Tensor, position: Tensor) -> Tensor:
     """Return the values at positions, between the knots, in one launch: n × columns."""
-    below = position.to(torch.int32)
+    # What is not a number has no knot, but its fraction makes the answer none either.
+    below = position.to(torch.int32).clamp_(0, len(table) - 2)
     upper = position - below
     knots = torch.stack([below, below + 1], dim=1)
     weights = torch.stack([1 - upper, upper], dim=1)
@@ -244,8 +248,8 @@ def piece_parts(device: torch.device, part: int, of_a_row: int, of_a_part: int =
 
 def state_bytes(n_rows: int, layout: TensorLayout, rank: int, item: int, keep: bool) -> float:
     """Return the memory of rows of `item` bytes a number, and of what is kept of them."""
-    rows = n_rows * (len(layout.inputs) + 4) * item
-    return rows + (n_rows * (len(layout.tables) + rank) * item if keep else 0)
+    rows = len(layout.inputs) + 2
+    return n_rows * item * (rows + (_row_numbers(layout) + rank if keep else 0))
 
 
 def scratch_bytes(
@@ -254,7 +258,7 @@ def scratch_bytes(
     """Return the memory of a step beside the state."""
     part, largest = part_size(n_rows), max(layout.core_sizes)
     n_parts = -(-n_rows // part)
-    n_columns = largest * rank + 1
+    n_columns = min(largest * rank, _MOST_UNKNOWNS) + 1
 
     def of_pieces(of_a_row: int, of_a_part: int = 0) -> int:
         parts = min(n_parts, piece_parts(device, part, of_a_row, of_a_part))
@@ -263,9 +267,14 @@ def scratch_bytes(
     forming = _ARRAYS * of_pieces(max(rank, largest))
     # A block and its sums, the sum of all, and the triangles of one piece.
     direct = of_pieces(*_block_numbers(n_columns)) + forming + 4 * 8 * n_columns**2
-    positions = 0 if keep else 8 * n_rows * len(layout.tables)
+    once = 0 if keep else 8 * n_rows * _row_numbers(layout)
     scaling = 3 * 8 * n_rows * (len(layout.inputs) + 1)  # doubles on their way to the precision
-    return max(direct + positions, scaling)
+    return max(direct + once, scaling)
+
+
+def _row_numbers(layout: TensorLayout) -> int:
+    """Return the numbers of a row beside its product: positions, y, weight and its root."""
+    return len(layout.tables) + 3
 
 
 def _block_numbers(n_columns: int) -> tuple[int, int]:
