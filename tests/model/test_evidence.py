@@ -16,6 +16,7 @@ from polyadic.model.evidence import (
     _wide_prior,
     log_evidence,
     maximise_evidence,
+    screen,
 )
 
 kernels = pytest.mark.parametrize("kernel", KERNELS)
@@ -298,6 +299,50 @@ def test_a_constant_input_has_the_longest_length_scale():
     alone = maximise_evidence(X, y, "rbf")
     assert found.length_scales[1] == LONGEST
     np.testing.assert_array_equal(np.delete(found.length_scales, 1), alone.length_scales)
+
+
+def test_a_screening_of_one_is_one_search():
+    X, y = wave()
+    ((key, kernel, found),) = screen({"only": X}, y, ["matern32"])
+    alone = maximise_evidence(X, y, "matern32")
+    assert (key, kernel, found.value) == ("only", "matern32", alone.value)
+    np.testing.assert_array_equal(found.length_scales, alone.length_scales)
+
+
+def test_a_screening_puts_the_best_first_and_finds_what_searches_apart_find():
+    X, y = wave()
+    views = {1: X, 2: X**2, 6: X**6}
+    found = screen(views, y)
+    apart = {
+        (key, kernel): maximise_evidence(view, y, kernel)
+        for key, view in views.items()
+        for kernel in KERNELS
+    }
+    best = max(apart, key=lambda pair: apart[pair].value)
+    values = [evidence.value for _, _, evidence in found]
+    assert values == sorted(values, reverse=True)
+    assert {(key, kernel) for key, kernel, _ in found} == set(apart)
+    assert found[0][:2] == best
+    assert values[0] == pytest.approx(apart[best].value, abs=1e-3)
+
+
+def test_a_screening_soon_gives_up_what_is_far_behind():
+    X, y = wave(n=100)
+    chance = np.random.RandomState(5).uniform(size=X.shape)
+    found = screen({"true": X, "chance": chance}, y, ["rbf"])
+    assert [key for key, _, _ in found] == ["true", "chance"]
+    start = found[0][2]
+    patient = maximise_evidence(chance, y, "rbf", start=start)
+    assert found[1][2].evaluations < patient.evaluations
+
+
+def test_the_evidence_prefers_rough_kernels_for_rough_targets_and_smooth_for_smooth():
+    rng = np.random.RandomState(0)
+    X = np.sort(rng.uniform(size=(150, 1)), axis=0)
+    rough = np.cumsum(np.sqrt(np.diff(X[:, 0], prepend=0)) * rng.standard_normal(150))
+    smooth = np.sin(9 * X[:, 0]) + 0.01 * rng.standard_normal(150)
+    for y, kernel in ((rough, "matern12"), (smooth, "rbf")):
+        assert screen({0: X}, (y - y.mean()) / y.std())[0][1] == kernel
 
 
 def test_a_wrong_kernel_is_named():
