@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 from polyadic.model.evidence import (
     KERNELS,
     LONGEST,
+    _invert_triangle,
     _Process,
     _sparse_prior,
     _wide_prior,
@@ -107,6 +108,16 @@ def test_the_compiled_evidence_equals_the_definition(kernel, inputs, targets):
 
 
 @kernels
+def test_the_compiled_evidence_of_many_rows_equals_the_definition(kernel):
+    X, y, weight = table(n=300, inputs=2)  # a factor that is inverted by halves
+    lengths = np.array([0.2, 0.5])
+    value, slopes, _, signal = process(X, y, weight, kernel)(np.log(lengths), np.log(0.3))
+    expected, gradient = log_evidence(X, y, kernel, lengths, signal, 0.3 * signal, weight)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(slopes, gradient[:-2], rtol=1e-9)
+
+
+@kernels
 def test_the_compiled_gradient_is_that_of_differences(kernel):
     X, y, weight = table(inputs=20, targets=2)
     p = process(X, y, weight, kernel)
@@ -114,6 +125,14 @@ def test_the_compiled_gradient_is_that_of_differences(kernel):
     slopes = slopes_by_differences(lambda at: p(at[:-1], at[-1])[0], point)
     _, found, by_ratio, _ = p(point[:-1], point[-1])
     np.testing.assert_allclose(np.append(found, by_ratio), slopes, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 128, 129, 300])  # in one go, and by halves
+def test_a_triangle_is_inverted_in_place_whatever_is_above_it(n):
+    full = np.asfortranarray(np.random.RandomState(0).standard_normal((n, n)) + 2 * n * np.eye(n))
+    inverse = full.copy(order="F")
+    _invert_triangle(inverse)
+    np.testing.assert_allclose(np.tril(inverse) @ np.tril(full), np.eye(n), atol=1e-13)
 
 
 @pytest.mark.parametrize("prior", [_wide_prior, _sparse_prior])
