@@ -11,11 +11,13 @@ from scipy.stats import multivariate_normal
 from polyadic.model.evidence import (
     KERNELS,
     LONGEST,
+    _invert_triangle,
     _Process,
     _sparse_prior,
     _wide_prior,
     log_evidence,
     maximise_evidence,
+    screen,
 )
 
 kernels = pytest.mark.parametrize("kernel", KERNELS)
@@ -106,6 +108,16 @@ def test_the_compiled_evidence_equals_the_definition(kernel, inputs, targets):
 
 
 @kernels
+def test_the_compiled_evidence_of_many_rows_equals_the_definition(kernel):
+    X, y, weight = table(n=300, inputs=2)  # a factor that is inverted by halves
+    lengths = np.array([0.2, 0.5])
+    value, slopes, _, signal = process(X, y, weight, kernel)(np.log(lengths), np.log(0.3))
+    expected, gradient = log_evidence(X, y, kernel, lengths, signal, 0.3 * signal, weight)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(slopes, gradient[:-2], rtol=1e-9)
+
+
+@kernels
 def test_the_compiled_gradient_is_that_of_differences(kernel):
     X, y, weight = table(inputs=20, targets=2)
     p = process(X, y, weight, kernel)
@@ -113,6 +125,14 @@ def test_the_compiled_gradient_is_that_of_differences(kernel):
     slopes = slopes_by_differences(lambda at: p(at[:-1], at[-1])[0], point)
     _, found, by_ratio, _ = p(point[:-1], point[-1])
     np.testing.assert_allclose(np.append(found, by_ratio), slopes, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 128, 129, 300])  # in one go, and by halves
+def test_a_triangle_is_inverted_in_place_whatever_is_above_it(n):
+    full = np.asfortranarray(np.random.RandomState(0).standard_normal((n, n)) + 2 * n * np.eye(n))
+    inverse = full.copy(order="F")
+    _invert_triangle(inverse)
+    np.testing.assert_allclose(np.tril(inverse) @ np.tril(full), np.eye(n), atol=1e-13)
 
 
 @pytest.mark.parametrize("prior", [_wide_prior, _sparse_prior])
@@ -298,6 +318,50 @@ def test_a_constant_input_has_the_longest_length_scale():
     alone = maximise_evidence(X, y, "rbf")
     assert found.length_scales[1] == LONGEST
     np.testing.assert_array_equal(np.delete(found.length_scales, 1), alone.length_scales)
+
+
+def test_a_screening_of_one_is_one_search():
+    X, y = wave()
+    ((key, kernel, found),) = screen({"only": X}, y, ["matern32"])
+    alone = maximise_evidence(X, y, "matern32")
+    assert (key, kernel, found.value) == ("only", "matern32", alone.value)
+    np.testing.assert_array_equal(found.length_scales, alone.length_scales)
+
+
+def test_a_screening_puts_the_best_first_and_finds_what_searches_apart_find():
+    X, y = wave()
+    views = {1: X, 2: X**2, 6: X**6}
+    found = screen(views, y)
+    apart = {
+        (key, kernel): maximise_evidence(view, y, kernel)
+        for key, view in views.items()
+        for kernel in KERNELS
+    }
+    best = max(apart, key=lambda pair: apart[pair].value)
+    values = [evidence.value for _, _, evidence in found]
+    assert values == sorted(values, reverse=True)
+    assert {(key, kernel) for key, kernel, _ in found} == set(apart)
+    assert found[0][:2] == best
+    assert values[0] == pytest.approx(apart[best].value, abs=1e-3)
+
+
+def test_a_screening_soon_gives_up_what_is_far_behind():
+    X, y = wave(n=100)
+    chance = np.random.RandomState(5).uniform(size=X.shape)
+    found = screen({"true": X, "chance": chance}, y, ["rbf"])
+    assert [key for key, _, _ in found] == ["true", "chance"]
+    start = found[0][2]
+    patient = maximise_evidence(chance, y, "rbf", start=start)
+    assert found[1][2].evaluations < patient.evaluations
+
+
+def test_the_evidence_prefers_rough_kernels_for_rough_targets_and_smooth_for_smooth():
+    rng = np.random.RandomState(0)
+    X = np.sort(rng.uniform(size=(150, 1)), axis=0)
+    rough = np.cumsum(np.sqrt(np.diff(X[:, 0], prepend=0)) * rng.standard_normal(150))
+    smooth = np.sin(9 * X[:, 0]) + 0.01 * rng.standard_normal(150)
+    for y, kernel in ((rough, "matern12"), (smooth, "rbf")):
+        assert screen({0: X}, (y - y.mean()) / y.std())[0][1] == kernel
 
 
 def test_a_wrong_kernel_is_named():
