@@ -299,7 +299,7 @@ class FeatureLearningRegressor(CPDRegressor):
         with opened as compute, self._checkpoint(data) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
-            features = learn_features(data, input_names(self), settings, count)
+            features = learn_features(data, input_names(self), settings, count, compute.workers)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:

@@ -26,6 +26,7 @@ from polyadic.model.evidence import (
 )
 from polyadic.rows.arrays import on_host
 from polyadic.rows.scaling import InputScaling
+from polyadic.samples.workers import Workers
 from polyadic.search.settings import Settings
 from polyadic.sources.data import Data
 
@@ -34,7 +35,8 @@ BLENDS = (0.5, 0.0, 1.0)
 # Rows from which the distribution of each input is learned.
 _SCALING_ROWS = 250_000
 # Rows that all kernels and scalings are compared on, and rows that the best are learned from.
-_FEW_ROWS, _MORE_ROWS = 300, 1_000
+_FEW_ROWS, _MORE_ROWS = 300, 800
+_MOST_WAYS = 3  # to see the inputs
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 32
 _LEAST_RATIO = 1e-6  # of noise to signal
@@ -65,9 +67,9 @@ class LearnedFeatures:
 
 
 def learn_features(
-    data: Data, names: Sequence[str], settings: Settings, count: int
+    data: Data, names: Sequence[str], settings: Settings, count: int, workers: Workers
 ) -> list[LearnedFeatures]:
-    """Return the best ways to see the inputs, `count` at most, the best one first."""
+    """Return the best ways to see the inputs, for `count` members, the best one first."""
     rows = data.gather_about(_SCALING_ROWS, seed=0)
     X, weight = on_host(rows.X), None if rows.weight is None else on_host(rows.weight)
     y = np.column_stack(
@@ -79,13 +81,11 @@ def learn_features(
             if blend:
                 scalings[blend] = InputScaling.fit(X, names, blend=blend, weight=weight)
     sample = _Sample(X, y, weight, scalings)
-    best = _choose_kernels(sample, count)
-    return [
-        LearnedFeatures(
-            scalings[blend], sample.layout(blend, evidence, data.n_rows, settings), evidence
-        )
-        for blend, evidence in best
-    ]
+    found = []
+    for blend, evidence in _choose_kernels(sample, min(count, _MOST_WAYS), workers):
+        layout = sample.layout(blend, evidence, data.n_rows, settings)
+        found.append(LearnedFeatures(scalings[blend], layout, evidence))
+    return found
 
 
 @dataclass(frozen=True)
@@ -154,29 +154,34 @@ def _constant() -> Table:
     return Table.mercer("rbf", 1e4, n_basis=1)
 
 
-def _choose_kernels(sample: _Sample, count: int) -> list[tuple[float, Evidence]]:
+def _choose_kernels(sample: _Sample, count: int, workers: Workers) -> list[tuple[float, Evidence]]:
     """Return scalings and kernels, best first: judged on few rows, then learned from more."""
     few, more = sample.take(_FEW_ROWS), sample.take(_MORE_ROWS)
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
-    screened = screen(views, few.y, weight=few.weight, max_evaluations=25)[: count + 1]
-    learned = [(blend, _learn(more, blend, evidence)) for blend, _, evidence in screened]
-    learned.sort(key=lambda each: -each[1][0])
-    return [(blend, evidence) for blend, (_, evidence) in learned[:count]]
+    screened = screen(views, few.y, weight=few.weight, max_evaluations=25)
+    # One climb begins with what fewer rows said, one afresh: where rows are nearly without
+    # noise the evidence has several maxima.
+    climbs = [(b, e, start) for b, _, e in screened[: count + 1] for start in (e, None)]
+    learned = workers.map(lambda climb: _learn(more, *climb), climbs)
+    best: dict[tuple[float, str], tuple[float, Evidence]] = {}
+    for (blend, found, _), (value, evidence) in zip(climbs, learned, strict=True):
+        key = blend, found.kernel
+        if key not in best or value > best[key][0]:
+            best[key] = value, evidence
+    ranked = sorted(best.items(), key=lambda each: -each[1][0])
+    return [(blend, evidence) for (blend, _), (_, evidence) in ranked[:count]]
 
 
-def _learn(sample: _Sample, blend: float, found: Evidence) -> tuple[float, Evidence]:
+def _learn(
+    sample: _Sample, blend: float, found: Evidence, start: Evidence | None
+) -> tuple[float, Evidence]:
     """Return what more rows say of a kernel, and how good it is.
 
-    One climb begins with what fewer rows said, one afresh: where rows are nearly without noise
-    the evidence has several maxima.  Leaving rows out tells which of them predicts.
+    The evidence alone is partial to kernels that are sure of themselves; leaving rows out
+    tells which of them predict.
     """
-    X, best = sample.scaled(blend), None
-    for start in (found, None):
-        evidence = maximise_evidence(
-            X, sample.y, found.kernel, weight=sample.weight, start=start, max_evaluations=20
-        )
-        value = evidence.value + leave_one_out(X, sample.y, evidence, sample.weight)
-        if best is None or value > best[0]:
-            best = value, evidence
-    assert best is not None
-    return best
+    X = sample.scaled(blend)
+    evidence = maximise_evidence(
+        X, sample.y, found.kernel, weight=sample.weight, start=start, max_evaluations=20
+    )
+    return evidence.value + leave_one_out(X, sample.y, evidence, sample.weight), evidence

@@ -116,8 +116,9 @@ class Search:
     def run(self) -> list[Member]:
         """Search, and fit the winner to all rows; return the members of the mean."""
         trial = self._start()
-        for self._level in range(len(self._groups[0].levels)):
-            if self._level and self._affords(trial):
+        for level in range(len(self._groups[0].levels)):
+            self._level = level
+            if level and self._affords(trial):
                 # Errors after few rows say little about what all of them can teach.
                 trial = self._train("all", trial)
             trial = self._climb(trial)
