@@ -376,7 +376,21 @@ def test_rows_must_agree():
         maximise_evidence(X, y[1:], "rbf")
 
 
-def test_some_row_must_count():
+@pytest.mark.parametrize("weight", [0.0, np.inf, np.nan])
+def test_some_row_must_count(weight):
     X, y = wave()
-    with pytest.raises(ValueError, match="positive for at least one of 60 rows"):
-        maximise_evidence(X, y, "rbf", weight=np.zeros(60))
+    with pytest.raises(ValueError, match="finite, and positive for at least one of 60 rows"):
+        maximise_evidence(X, y, "rbf", weight=np.full(60, weight))
+
+
+def test_a_search_needs_an_evaluation():
+    X, y = wave()
+    with pytest.raises(ValueError, match="max_evaluations must be at least 1, got 0"):
+        maximise_evidence(X, y, "rbf", max_evaluations=0)
+
+
+def test_a_start_must_be_of_the_same_inputs():
+    X, y = wave(inputs=3)
+    start = maximise_evidence(X, y, "rbf", max_evaluations=1)
+    with pytest.raises(ValueError, match="length scale for each of 2 inputs, got 3"):
+        maximise_evidence(X[:, :2], y, "rbf", start=start)
