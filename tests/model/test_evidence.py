@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from threadpoolctl import threadpool_limits
 
 from polyadic.model.evidence import (
     KERNELS,
@@ -22,6 +23,13 @@ from polyadic.model.evidence import (
 
 kernels = pytest.mark.parametrize("kernel", KERNELS)
 seeds = st.integers(0, 10**6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def single_threaded_blas():
+    """Hold BLAS to one thread, as fits do; on busy cores several wait for each other."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def table(seed=0, n=30, inputs=5, targets=1):

@@ -8,6 +8,8 @@ does not matter ends with a long length scale.
 
 For length scales and a ratio noise/signal the best signal is known in closed form, so only
 these are searched for; the gradient is the partial one, as the signal is at its best.
+
+The factorisations are BLAS's, which the caller holds to one thread, as for any fit.
 """
 
 from __future__ import annotations
