@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from threadpoolctl import threadpool_limits
 
 from polyadic.model.evidence import (
     KERNELS,
@@ -22,6 +23,13 @@ from polyadic.model.evidence import (
 
 kernels = pytest.mark.parametrize("kernel", KERNELS)
 seeds = st.integers(0, 10**6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def single_threaded_blas():
+    """Hold BLAS to one thread, as fits do; on busy cores several wait for each other."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def table(seed=0, n=30, inputs=5, targets=1):
@@ -376,7 +384,21 @@ def test_rows_must_agree():
         maximise_evidence(X, y[1:], "rbf")
 
 
-def test_some_row_must_count():
+@pytest.mark.parametrize("weight", [0.0, np.inf, np.nan])
+def test_some_row_must_count(weight):
     X, y = wave()
-    with pytest.raises(ValueError, match="positive for at least one of 60 rows"):
-        maximise_evidence(X, y, "rbf", weight=np.zeros(60))
+    with pytest.raises(ValueError, match="finite, and positive for at least one of 60 rows"):
+        maximise_evidence(X, y, "rbf", weight=np.full(60, weight))
+
+
+def test_a_search_needs_an_evaluation():
+    X, y = wave()
+    with pytest.raises(ValueError, match="max_evaluations must be at least 1, got 0"):
+        maximise_evidence(X, y, "rbf", max_evaluations=0)
+
+
+def test_a_start_must_be_of_the_same_inputs():
+    X, y = wave(inputs=3)
+    start = maximise_evidence(X, y, "rbf", max_evaluations=1)
+    with pytest.raises(ValueError, match="length scale for each of 2 inputs, got 3"):
+        maximise_evidence(X[:, :2], y, "rbf", start=start)

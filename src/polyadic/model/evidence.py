@@ -8,6 +8,8 @@ does not matter ends with a long length scale.
 
 For length scales and a ratio noise/signal the best signal is known in closed form, so only
 these are searched for; the gradient is the partial one, as the signal is at its best.
+
+The factorisations are BLAS's, which the caller holds to one thread, as for any fit.
 """
 
 from __future__ import annotations
@@ -190,7 +192,7 @@ def maximise_evidence(
         The noise of a row is noise/weight, weights taken to a mean of 1.  Rows without
         weight are left out.
     start : Evidence, optional
-        Where to begin, as found with other rows, inputs scaled otherwise or another kernel.
+        Where to begin, as found for this kernel with other rows or inputs scaled otherwise.
     max_evaluations : int
         How often the evidence may be computed.
     tol : float
@@ -220,8 +222,8 @@ def screen(
     """Maximise the evidence of every kernel on every view of the inputs; the best comes first.
 
     A kernel begins on a further view with what it has found on the first, and a search ends
-    once it would not reach the best so far at its present pace.  So the first are as good as
-    `maximise_evidence` finds them, and those behind may be better than their values say.
+    once it would not reach the best so far at its present pace.  So the first are nearly always
+    what `maximise_evidence` finds; those behind may be better than their values say.
 
     Parameters
     ----------
@@ -277,9 +279,10 @@ def _rows(X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None) -> _Row
             f"{len(weight)}. Give one row of each for every sample."
         )
     counts = weight > 0
-    if not counts.any():
+    if not counts.any() or not np.isfinite(weight[counts]).all():
         raise ValueError(
-            f"weight must be positive for at least one of {len(X)} rows. Give more rows."
+            f"weight must be finite, and positive for at least one of {len(X)} rows, got "
+            f"{weight.tolist()[:3]}, and so on. Give rows that count."
         )
     X, y, weight = X[counts], y[counts], weight[counts]
     weight = weight / weight.max()  # no sum of huge weights is infinite
@@ -299,6 +302,13 @@ def _search(
     """Climb from a start, or from an even one in two stages; give up far behind a rival."""
     if kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
+    if max_evaluations < 1:
+        raise ValueError(f"max_evaluations must be at least 1, got {max_evaluations}. Try 40.")
+    if start is not None and len(start.length_scales) != len(rows.varies):
+        raise ValueError(
+            f"start must have a length scale for each of {len(rows.varies)} inputs, got "
+            f"{len(start.length_scales)}. Take one found for the same inputs."
+        )
     process = _Process(rows.columns, rows.y, rows.weight, kernel)
     even = _even_start(rows.columns, kernel)
     if start is None:
@@ -349,7 +359,11 @@ def _climb(
     tol: float,
     rival: float = -np.inf,
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Climb by L-BFGS; return the best point met, its value and its signal."""
+    """Climb by L-BFGS; return the best point met, its value and its signal.
+
+    It ends where steps gain little, after so many evaluations, or where the rival's value is
+    out of reach at the present pace.
+    """
     low = np.log(np.append(np.full(len(point) - 1, SHORTEST), RATIOS[0]))
     high = np.log(np.append(np.full(len(point) - 1, LONGEST), RATIOS[1]))
     begin = np.clip(point, low, high)
@@ -404,7 +418,7 @@ def _even_start(columns: NDArray[np.float64], kernel: str) -> float:
     # Rows half the table apart are pairs enough, and the same ones each time.
     s = np.abs(columns - np.roll(columns, columns.shape[1] // 2, axis=1))
     low, high = np.log(SHORTEST), np.log(LONGEST)
-    for _ in range(30):
+    for _ in range(15):  # to one part in a thousand
         middle = (low + high) / 2
         t = s * np.exp(-middle)
         if kernel == "matern12":
