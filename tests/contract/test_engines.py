@@ -185,21 +185,12 @@ def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
     assert_same(samples.mixing_equations(), oracle.mixing_equations(), TOLERANCE[dtype])
 
 
-@pytest.fixture
-def iterating(request, solver):
-    """Skip engines that do not iterate."""
-    # DELETE this fixture when the compiled engine has a state for tables.
-    if request.node.callspec.params["solver"].startswith("compiled"):
-        pytest.skip("the compiled engine has no state for tables yet")
-
-
 TABLES = [problem for problem in PROBLEMS if problem.layout.is_tabled]
 every_table = pytest.mark.parametrize(
     "problem", slow_but(QUICK_TABLES, TABLES, attrgetter("name")), indirect=True
 )
 
 
-@pytest.mark.usefixtures("iterating")
 @pytest.mark.parametrize(
     "problem", slow_but(QUICK_TABLES, TABLES, attrgetter("name")), indirect=True
 )

@@ -190,9 +190,12 @@ def describe_fit(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> di
 
 def describe_parameters(estimator: Any) -> dict[str, Any]:
     """Return the parameters that a fit depends on, as JSON with digests for arrays."""
+    parameters = estimator.get_params(deep=False)
+    if parameters.get("dtype") == "auto":  # which says no more than the number of rows does
+        parameters["dtype"] = "float64"
     return {
         name: _describe(value, name)
-        for name, value in estimator.get_params(deep=False).items()
+        for name, value in parameters.items()
         if name not in _WITHOUT_CONSEQUENCE
     }
 

@@ -138,6 +138,7 @@ class Search:
 
     def _climb(self, trial: Trial) -> Trial:
         """Go on, double the rank and move the penalty as long as that pays."""
+        moves: dict[str, Callable[[Trial], Trial | None]]
         moves = {"go on": replace, "grow": self._grow, "raise": self._raise, "lower": self._lower}
         names = list(moves)
         turn = idle = 0

@@ -75,7 +75,7 @@ class TableChunk(Chunk):
         """Return Gram matrix, moment and yᵀy of one core."""
         self._bring(core)
         psi, n = self._features(core), len(self.rows)
-        A = (psi[:, :, None] * self.Z[:, None, :]).reshape(n, -1)
+        A = (map_weights[0] * psi[:, :, None] * self.Z[:, None, :]).reshape(n, -1)
         return sums(np.ascontiguousarray(np.column_stack([A, self.y]).T) * np.sqrt(self.weight))
 
     def core_sketch(self, core: int) -> CoreSketch:
@@ -105,7 +105,7 @@ class TableChunk(Chunk):
         """Return the responses, without a state."""
         responses = np.empty(len(self.rows), self.dtype)
         _predict(self.positions, self.T, responses)
-        return responses.astype(np.float64) * map_weights[0]
+        return np.asarray(responses.astype(np.float64) * map_weights[0])
 
     def release(self) -> None:
         """Free the memory of the products."""
@@ -150,9 +150,16 @@ class TableChunk(Chunk):
     def _features(self, core: int) -> NDArray[Any]:
         """Return the n × size basis functions of one core's input."""
         position = self.positions[core]
-        below = position.astype(np.intp)
+        below = np.nan_to_num(position).astype(np.intp)
         lower = self.values[core][below]
-        return lower + (position - below)[:, None] * (self.values[core][below + 1] - lower)
+        fraction = (position - below)[:, None]
+        return np.asarray(lower + fraction * (self.values[core][below + 1] - lower))
+
+
+@inline
+def _knot(position: Any) -> int:
+    """Return the knot below a position; the first for NaN, whose fraction is NaN too."""
+    return int(position) if position >= 0 else 0
 
 
 @inline
@@ -170,7 +177,7 @@ def _make(Z: Any, positions: Any, T: Any, without: int) -> None:
         for d in range(len(T)):
             if d != without:
                 table = T[d]
-                j = int(positions[d, n])
+                j = _knot(positions[d, n])
                 t = positions[d, n] - Z.dtype.type(j)
                 for r in range(len(row)):
                     row[r] *= _blend(table, j, t, r)
@@ -185,7 +192,7 @@ def _exchange(Z: Any, positions: Any, T: Any, into: int, out: int, least: Any) -
     new, old = T[into], T[out]
     for n in range(len(Z)):
         row = Z[n]
-        j, k = int(positions[into, n]), int(positions[out, n])
+        j, k = _knot(positions[into, n]), _knot(positions[out, n])
         t = positions[into, n] - Z.dtype.type(j)
         u = positions[out, n] - Z.dtype.type(k)
         unsafe = 0
@@ -199,7 +206,7 @@ def _exchange(Z: Any, positions: Any, T: Any, into: int, out: int, least: Any) -
                     product = Z.dtype.type(1)
                     for d in range(len(T)):
                         if d != out:
-                            i = int(positions[d, n])
+                            i = _knot(positions[d, n])
                             product *= _blend(T[d], i, positions[d, n] - Z.dtype.type(i), r)
                     row[r] = product
 
@@ -208,7 +215,7 @@ def _exchange(Z: Any, positions: Any, T: Any, into: int, out: int, least: Any) -
 def _respond(Z: Any, position: Any, T: Any, responses: Any) -> None:
     """Set responses to Σᵣ T[x, r] · Z[n, r]."""
     for n in range(len(Z)):
-        j = int(position[n])
+        j = _knot(position[n])
         t = position[n] - Z.dtype.type(j)
         response = Z.dtype.type(0)
         for r in range(Z.shape[1]):
@@ -221,7 +228,7 @@ def _multiply(Z: Any, position: Any, T: Any, weight: Any, found: Any) -> None:
     """Add every row's weight · response · Z to the sums of its two knots."""
     for n in range(len(Z)):
         row = Z[n]
-        j = int(position[n])
+        j = _knot(position[n])
         t = position[n] - Z.dtype.type(j)
         response = Z.dtype.type(0)
         for r in range(len(row)):
@@ -233,7 +240,7 @@ def _multiply(Z: Any, position: Any, T: Any, weight: Any, found: Any) -> None:
 def _scatter(Z: Any, position: Any, coefficients: Any, found: Any) -> None:
     """Add every row's coefficient · Z to the sums of its two knots."""
     for n in range(len(Z)):
-        j = int(position[n])
+        j = _knot(position[n])
         _add(Z[n], coefficients[n], j, position[n] - Z.dtype.type(j), found)
 
 
@@ -254,7 +261,7 @@ def _predict(positions: Any, T: Any, responses: Any) -> None:
         row[:] = T.dtype.type(1)
         for d in range(len(T)):
             table = T[d]
-            j = int(positions[d, n])
+            j = _knot(positions[d, n])
             t = positions[d, n] - T.dtype.type(j)
             for r in range(len(row)):
                 row[r] *= _blend(table, j, t, r)
