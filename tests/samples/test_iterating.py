@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from tests.contract.problems import Problem
 from tests.contract.test_engines import in_memory, on_a_device, on_disk, torch_engine
 
 
+@cache
 def layout(n_basis):
     return TensorLayout((MercerFeatures(),), (Tabled(Table.mercer("rbf", 0.1, n_basis=n_basis)),))
 
