@@ -195,23 +195,23 @@ every_table = pytest.mark.parametrize(
     "problem", slow_but(QUICK_TABLES, TABLES, attrgetter("name")), indirect=True
 )
 def test_core_steps_that_do_not_form_their_system(problem, pair, dtype):
-    samples, oracle = pair
-    rng, tolerance, one = np.random.RandomState(1), TOLERANCE[dtype], np.ones(1)
-    n_cores = len(problem.cores)
+    check_iterations(*pair, problem, TOLERANCE[dtype])
+
+
+def check_iterations(samples, oracle, problem, tolerance):
+    """Compare what conjugate gradients ask for with the reference; both have been started."""
+    rng, one, n_cores = np.random.RandomState(1), np.ones(1), len(problem.cores)
     for core in [*range(n_cores), n_cores - 1, 0, 0, n_cores // 2]:
         assert_same_sketch(samples.core_sketch(core), oracle.core_sketch(core), tolerance)
-        equations = oracle.normal_equations(core, one)
-        shape = problem.cores[core].shape
+        equations, shape = oracle.normal_equations(core, one), problem.cores[core].shape
         for _ in range(2):
             direction = rng.standard_normal(shape)
             expected = (equations.gram @ direction.ravel()).reshape(shape)
             atol = tolerance * np.abs(equations.gram).max() * np.abs(direction).max()
             found = samples.gram_product(core, direction)
             np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
-        assert_same(
-            samples.normal_equations(core, one), oracle.normal_equations(core, one), tolerance
-        )
-        for each in pair:
+        assert_same(samples.normal_equations(core, one), equations, tolerance)
+        for each in (samples, oracle):
             each.commit(core, problem.later[core])
 
 

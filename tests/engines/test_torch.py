@@ -162,6 +162,23 @@ def test_sums_of_tables_in_many_pieces(keep, dtype, device, monkeypatch):
     assert_same(*(each.mixing_equations().on_host() for each in states), tolerance)
 
 
+def test_a_fit_that_iterates_is_that_of_the_reference(device, monkeypatch):
+    for place in ("memory", "device"):
+        monkeypatch.setattr(f"polyadic.samples.{place}.iterating_is_cheaper", lambda *_, **__: True)
+    problem = tabled(150)
+    model = als.Model((problem.cores,), np.ones(1))
+
+    def losses(samples):
+        fit = als.fit([samples], als.Objective(0.1), model, als.Stopping(3))
+        return [epoch.loss for epoch in fit.history]
+
+    expected = losses(MemorySamples(ReferenceEngine(), problem.rows, problem.layout, 150))
+    assert expected[-1] < expected[0]
+    for chunk_size in (None, 50):
+        samples = DeviceSamples(TorchEngine(device), problem.rows, problem.layout, chunk_size)
+        np.testing.assert_allclose(losses(samples), expected, rtol=1e-8)
+
+
 def test_of_many_rows_a_sketch_takes_some(device):
     problem = tabled(50_000)
     state = TorchEngine(device).start(problem.rows, problem.cores, problem.layout)

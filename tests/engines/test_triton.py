@@ -19,6 +19,7 @@ pytest.importorskip("triton", minversion=minimum, reason="the kernels need Trito
 from polyadic.engines.reference import ReferenceEngine  # noqa: E402
 from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
 from polyadic.engines.torch.triton_state import KernelState  # noqa: E402
+from polyadic.engines.torch.triton_table_state import FusedTableState  # noqa: E402
 from polyadic.features import DampedFourierFeatures  # noqa: E402
 from polyadic.samples.device import DeviceSamples  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
@@ -27,6 +28,7 @@ from tests.contract.problems import PROBLEMS, Problem  # noqa: E402
 from tests.contract.test_engines import (  # noqa: E402
     TOLERANCE,
     assert_same,
+    check_iterations,
     check_sweep,
     start_oracle,
 )
@@ -91,6 +93,37 @@ def test_predictions():
     expected = ReferenceEngine().predict(*arguments)
     predicted = TorchEngine(DEVICE, kernels=True).predict(*arguments)
     np.testing.assert_allclose(predicted, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+TABLES = {p.name: p for p in PROBLEMS if p.layout.is_tabled}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", TABLES)
+def test_sums_of_tables_are_those_of_the_reference(name, dtype, keep, monkeypatch):
+    # Two programs for the ranks, the last one with padding, and several for the rows.
+    monkeypatch.setattr("polyadic.engines.torch.triton_table_state._RANKS", 4)
+    monkeypatch.setattr("polyadic.engines.torch.triton_table_state._NUMBERS", 256)
+    problem = TABLES[name]
+    engine = TorchEngine(DEVICE, dtype, keep=keep, kernels=True)
+    state = engine.start(problem.rows, problem.cores, problem.layout)
+    assert isinstance(state, FusedTableState)
+    samples = MemorySamples(engine, problem.rows, problem.layout, problem.n_rows)
+    oracle = start_oracle(samples, problem)
+    check_sweep(samples, oracle, problem, TOLERANCE[dtype])
+    check_iterations(samples, oracle, problem, TOLERANCE[dtype])
+
+
+def test_rows_of_another_place_in_memory_have_the_same_digits():
+    # A row that is formed anew must have the digits that its neighbours were multiplied by.
+    problem = TABLES["tables, weighted"]
+    state = TorchEngine(DEVICE, kernels=True).start(problem.rows, problem.cores, problem.layout)
+    positions = state._positions
+    some = torch.tensor([3, 140, 7, 149, 0], device=DEVICE)
+    whole, few = state._form(positions, without=1), state._form(positions[:, some], without=1)
+    assert torch.equal(whole[some], few)
 
 
 @needs_gpu

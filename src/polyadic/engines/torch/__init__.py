@@ -1,1 +1,1 @@
-"""The PyTorch engine: plain PyTorch for any layout, Triton kernels for quantized complex ones."""
+"""The PyTorch engine: plain PyTorch for any layout, Triton kernels for large fits."""

@@ -81,12 +81,21 @@ class TorchEngine:
         options = Options(self.dtype, self.block_dtype, self.keep, self.keep_block)
         rows = self.upload(rows)
         if layout.is_tabled:
-            return TableState(rows, cores, layout, options)
+            return self._table_state(rows, cores, layout, options)
         if not self.fuses(layout):
             return EagerState(rows, cores, layout, options)
         from polyadic.engines.torch.triton_state import KernelState
 
         return KernelState(rows, cores, layout, options)
+
+    def _table_state(
+        self, rows: Rows, cores: Cores, layout: TensorLayout, options: Options
+    ) -> TableState:
+        if not self.kernels:
+            return TableState(rows, cores, layout, options)
+        from polyadic.engines.torch.triton_table_state import FusedTableState
+
+        return FusedTableState(rows, cores, layout, options)
 
     def fuses(self, layout: TensorLayout) -> bool:
         """Whether the kernels compute this layout."""

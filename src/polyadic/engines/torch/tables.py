@@ -41,7 +41,7 @@ _PIECE_BYTES, _PIECE_BYTES_OF_A_DEVICE = 2**21, 2**28
 # Arrays of a piece that are alive at a time while products are formed.
 _ARRAYS = 5
 # A factor so much smaller than the largest is not divided by.
-_TINY = {torch.float64: 1e-11, torch.float32: 1e-5}
+TINY = {torch.float64: 1e-11, torch.float32: 1e-5}
 # Cores with more are solved by conjugate gradients wherever rows are, so that their Gram matrix
 # takes no memory.
 _MOST_UNKNOWNS = 4096
@@ -59,12 +59,12 @@ class TableState(DeviceState):
         self._weight = self.sqrt_weight if rows.weight is None else self._pad_weight(rows.weight)
         self._values = [self._upload(table.values) for table in layout.tables]
         self._features = [values.to(self.dtype) for values in self._values]
-        self._tables = [self._contract(*pair) for pair in enumerate(cores)]
+        self._tables = self._contract_all(cores)
         self._Z: Tensor | None = None
 
     def restart(self, cores: Cores) -> DeviceState:
         """Exchange all cores; positions stay, and so does the memory of the product."""
-        self._tables = [self._contract(*pair) for pair in enumerate(cores)]
+        self._tables = self._contract_all(cores)
         self.left_out = [None]
         return self
 
@@ -92,6 +92,10 @@ class TableState(DeviceState):
     def _contract(self, core: int, value: NDArray[Any]) -> Tensor:
         """Return values · W of one core, in double before it is rounded."""
         return (self._values[core] @ self._upload(value)).to(self.dtype)
+
+    def _contract_all(self, cores: Cores) -> Tensor:
+        """Return the tables of all cores, which have the same knots: cores × knots × rank."""
+        return torch.stack([self._contract(*pair) for pair in enumerate(cores)])
 
     def _set_core(self, core: int, value: NDArray[Any]) -> None:
         self._tables[core] = self._contract(core, value)
@@ -175,12 +179,11 @@ class TableState(DeviceState):
         """Multiply one core into a piece of the product and divide another out, in place."""
         Z *= self._factor(old, piece)
         divisor = self._factor(new, piece)
-        lost = divisor.abs() <= _TINY[self.dtype] * self._tables[new].abs().amax(0)
+        lost = divisor.abs() <= TINY[self.dtype] * self._tables[new].abs().amax(0)
         Z /= divisor.masked_fill_(lost, 1.0)
         rows = lost.any(1).nonzero()[:, 0]
         if len(rows):
-            anew = self._form(self._positions[:, piece][:, rows], without=new)
-            Z[rows] = torch.where(lost[rows], anew, Z[rows])
+            Z[rows] = self._form(self._positions[:, piece][:, rows], without=new)
 
     def _product(self, core: int, rows: slice) -> Tensor:
         """Return the product of all cores but one, of some rows."""
