@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,8 @@ from polyadic.model.evidence import (
     screen,
 )
 from polyadic.rows.arrays import on_host
+from polyadic.rows.copies import merge_copies
+from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling
 from polyadic.samples.workers import Workers
 from polyadic.search.settings import Settings
@@ -70,20 +71,18 @@ def learn_features(
     data: Data, names: Sequence[str], settings: Settings, count: int, workers: Workers
 ) -> list[LearnedFeatures]:
     """Return the best ways to see the inputs, for `count` members, the best one first."""
-    rows = data.gather_about(_SCALING_ROWS, seed=0)
-    X, weight = on_host(rows.X), None if rows.weight is None else on_host(rows.weight)
-    y = np.column_stack(
-        [on_host(data.view.targets.apply(rows.y[:, t], t)) for t in range(data.n_targets)]
-    )
+    sample = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
+    columns = [data.view.targets.apply(sample.y[:, t], t) for t in range(data.n_targets)]
+    rows = Rows(sample.X, np.column_stack(columns), sample.weight)
     scalings = {0.0: data.view.inputs}
     if settings.scale_inputs:
         for blend in BLENDS:
             if blend:
-                scalings[blend] = InputScaling.fit(X, names, blend=blend, weight=weight)
-    sample = _Sample(X, y, weight, scalings)
+                scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
+    seen = _Sample(rows, scalings)
     found = []
-    for blend, evidence in _choose_kernels(sample, min(count, _MOST_WAYS), workers):
-        layout = sample.layout(blend, evidence, data.n_rows, settings)
+    for blend, evidence in _choose_kernels(seen, min(count, _MOST_WAYS), workers):
+        layout = seen.layout(blend, evidence, data.n_rows, settings)
         found.append(LearnedFeatures(scalings[blend], layout, evidence))
     return found
 
@@ -92,20 +91,17 @@ def learn_features(
 class _Sample:
     """Rows in memory, and the ways to scale them."""
 
-    X: NDArray[Any]
-    y: NDArray[np.float64]
-    weight: NDArray[Any] | None
+    rows: Rows
     scalings: dict[float, InputScaling]
 
     def take(self, n_rows: int) -> _Sample:
-        """Return some of the rows; fewer are among more."""
-        index = np.random.RandomState(0).permutation(len(self.X))[:n_rows]
-        weight = None if self.weight is None else self.weight[index]
-        return _Sample(self.X[index], self.y[index], weight, self.scalings)
+        """Return some of the rows, copies merged: to the evidence they seem to be without noise."""
+        index = np.random.RandomState(0).permutation(len(self.rows))[:n_rows]
+        return _Sample(merge_copies(self.rows.take(index)), self.scalings)
 
     def scaled(self, blend: float) -> NDArray[np.float64]:
         """Return the inputs in units of their range, on which length scales are learned."""
-        X = np.asarray(self.scalings[blend].apply(self.X))
+        X = np.asarray(self.scalings[blend].apply(self.rows.X))
         low, high = self.range(blend)
         return (X - low) / np.where(high > low, high - low, 1.0)
 
@@ -114,14 +110,14 @@ class _Sample:
         knots = self.scalings[blend].values
         if all(len(each) > 1 for each in knots):
             return np.zeros(len(knots)), np.ones(len(knots))
-        X = np.asarray(self.scalings[blend].apply(self.X))
+        X = np.asarray(self.scalings[blend].apply(self.rows.X))
         return X.min(axis=0), X.max(axis=0)
 
     def layout(
         self, blend: float, evidence: Evidence, n_rows: int, settings: Settings
     ) -> TensorLayout:
         """Return the tables of one kernel; inputs that do not matter take no part."""
-        X, (low, high) = np.asarray(self.scalings[blend].apply(self.X)), self.range(blend)
+        X, (low, high) = np.asarray(self.scalings[blend].apply(self.rows.X)), self.range(blend)
         ratio = max(evidence.noise / evidence.signal, _LEAST_RATIO)
         least = max(_CUT * ratio / n_rows, _LEAST_EIGENVALUE)
         lengths = evidence.length_scales
@@ -131,7 +127,7 @@ class _Sample:
             if high[d] <= low[d] or fixed == 1:
                 inputs.append(Unused())
                 continue
-            mass = knot_mass(positions(X[:, d], low[d], high[d]), self.weight)
+            mass = knot_mass(positions(X[:, d], low[d], high[d]), self.rows.weight)
             table = Table.mercer(
                 evidence.kernel,
                 length,
@@ -158,7 +154,7 @@ def _choose_kernels(sample: _Sample, count: int, workers: Workers) -> list[tuple
     """Return scalings and kernels, best first: judged on few rows, then learned from more."""
     few, more = sample.take(_FEW_ROWS), sample.take(_MORE_ROWS)
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
-    screened = screen(views, few.y, weight=few.weight, max_evaluations=25)
+    screened = screen(views, few.rows.y, weight=few.rows.weight, max_evaluations=25)
     # One climb begins with what fewer rows said, one afresh: where rows are nearly without
     # noise the evidence has several maxima.
     climbs = [(b, e, start) for b, _, e in screened[: count + 1] for start in (e, None)]
@@ -182,6 +178,6 @@ def _learn(
     """
     X = sample.scaled(blend)
     evidence = maximise_evidence(
-        X, sample.y, found.kernel, weight=sample.weight, start=start, max_evaluations=20
+        X, sample.rows.y, found.kernel, weight=sample.rows.weight, start=start, max_evaluations=20
     )
-    return evidence.value + leave_one_out(X, sample.y, evidence, sample.weight), evidence
+    return evidence.value + leave_one_out(X, sample.rows.y, evidence, sample.rows.weight), evidence
