@@ -27,6 +27,8 @@ from scipy.optimize import minimize
 
 KERNELS = ("matern12", "matern32", "rbf")
 K = TypeVar("K", bound=Hashable)
+# Returns the log density of log length scales, and its slopes.
+_Prior = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 SHORTEST, LONGEST = 1e-2, 1e4  # length scales, in units of scaled inputs
 RATIOS = (1e-6, 1e3)  # noise over signal
@@ -175,6 +177,7 @@ def maximise_evidence(
     *,
     weight: NDArray[Any] | None = None,
     start: Evidence | None = None,
+    sparse: bool = True,
     max_evaluations: int = 40,
     tol: float = 1e-4,
 ) -> Evidence:
@@ -207,7 +210,8 @@ def maximise_evidence(
     >>> int(np.argmin(found.length_scales))  # the one input that matters
     1
     """
-    return _search(_rows(X, y, weight), kernel, start, max_evaluations, tol)
+    prior = _sparse_prior if sparse else _wide_prior
+    return _search(_rows(X, y, weight), kernel, start, max_evaluations, tol, prior)
 
 
 def screen(
@@ -216,6 +220,7 @@ def screen(
     kernels: Sequence[str] = KERNELS,
     *,
     weight: NDArray[Any] | None = None,
+    sparse: bool = True,
     max_evaluations: int = 40,
     tol: float = 1e-4,
 ) -> list[tuple[K, str, Evidence]]:
@@ -229,7 +234,7 @@ def screen(
     ----------
     views : mapping to ndarray of shape (n, D)
         The same rows, scaled in several ways.
-    y, weight, max_evaluations, tol
+    y, weight, sparse, max_evaluations, tol
         As in `maximise_evidence`, for each pair.
     kernels : sequence of str
         The kernels to try.
@@ -244,6 +249,7 @@ def screen(
     ('as they are', 'rbf')
     """
     rows = {key: _rows(X, y, weight) for key, X in views.items()}
+    prior = _sparse_prior if sparse else _wide_prior
     found: list[tuple[K, str, Evidence]] = []
     best = -np.inf
     firsts: dict[str, Evidence] = {}
@@ -251,7 +257,7 @@ def screen(
         # The kernel that does best so far goes first: it sets the mark for the others.
         for kernel in sorted(kernels, key=lambda each: -firsts[each].value if firsts else 0.0):
             start = firsts.get(kernel)
-            evidence = _search(rows[key], kernel, start, max_evaluations, tol, best)
+            evidence = _search(rows[key], kernel, start, max_evaluations, tol, prior, best)
             found.append((key, kernel, evidence))
             best = max(best, evidence.value)
         firsts = firsts or {kernel: evidence for _, kernel, evidence in found}
@@ -297,6 +303,7 @@ def _search(
     start: Evidence | None,
     max_evaluations: int,
     tol: float,
+    prior: _Prior,
     rival: float = -np.inf,
 ) -> Evidence:
     """Climb from a start, or from an even one in two stages; give up far behind a rival."""
@@ -321,14 +328,11 @@ def _search(
         lengths = np.minimum(np.log(start.length_scales[rows.varies]), even + _LONG)
         point = np.append(lengths, math.log(start.noise / start.signal))
     left = max_evaluations - process.evaluations
-    point, value, signal = _climb(process, point, _sparse_prior, left, tol, rival)
+    point, value, signal = _climb(process, point, prior, left, tol, rival)
     lengths = np.full(len(rows.varies), LONGEST)
     lengths[rows.varies] = np.exp(point[:-1])
     noise = signal * math.exp(point[-1])
     return Evidence(kernel, lengths, signal, noise, value, process.evaluations)
-
-
-_Prior = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 
 
 def _wide_prior(log_lengths: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

@@ -79,6 +79,10 @@ class Group:
         each = (compute.predict(X, cores, model.map_weights, layout) for cores in model.cores)
         return np.column_stack([on_host(response) for response in each])
 
+    def error_of(self, compute: Compute, seat: Seat, model: Model) -> float:
+        """Return the mean squared error of one member."""
+        return self.error([self.respond(compute, seat, model)])
+
     def error(self, responses: Sequence[NDArray[np.float64]]) -> float:
         """Return the mean squared error of the mean of some members, over all targets."""
         residual = self._y - np.mean(responses, axis=0)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
 from polyadic.features.tables import knot_mass, positions
 from polyadic.model.evidence import (
+    KERNELS,
     Evidence,
     leave_one_out,
     maximise_evidence,
@@ -36,10 +37,15 @@ BLENDS = (0.5, 0.0, 1.0)
 # Rows from which the distribution of each input is learned.
 _SCALING_ROWS = 250_000
 # Rows that all kernels and scalings are compared on, and rows that the best are learned from.
-_FEW_ROWS, _MORE_ROWS = 300, 800
+_FEW_ROWS = 300
+_LEARNED_ROWS = {False: 600, True: 1_500}  # the latter where rows are many
+_MANY_INPUTS = 30
 _MOST_WAYS = 3  # to see the inputs
+# Beyond so many rows the few that evidence is taken from cannot tell which kernel all of them
+# want: there is one way for each, and held-out rows decide.
+_MANY_ROWS = 20_000
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
-_CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 32
+_CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
 
 
@@ -79,9 +85,10 @@ def learn_features(
         for blend in BLENDS:
             if blend:
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
-    seen = _Sample(rows, scalings)
+    seen, many = _Sample(rows, scalings), data.n_distinct > _MANY_ROWS
+    count = _MOST_WAYS if many else min(count, _MOST_WAYS)
     found = []
-    for blend, evidence in _choose_kernels(seen, min(count, _MOST_WAYS), workers):
+    for blend, evidence in _choose_kernels(seen, count, workers, many):
         layout = seen.layout(blend, evidence, data.n_rows, settings)
         found.append(LearnedFeatures(scalings[blend], layout, evidence))
     return found
@@ -150,14 +157,23 @@ def _constant() -> Table:
     return Table.mercer("rbf", 1e4, n_basis=1)
 
 
-def _choose_kernels(sample: _Sample, count: int, workers: Workers) -> list[tuple[float, Evidence]]:
+def _choose_kernels(
+    sample: _Sample, count: int, workers: Workers, many: bool
+) -> list[tuple[float, Evidence]]:
     """Return scalings and kernels, best first: judged on few rows, then learned from more."""
-    few, more = sample.take(_FEW_ROWS), sample.take(_MORE_ROWS)
+    few, more = sample.take(_FEW_ROWS), sample.take(_LEARNED_ROWS[many])
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
-    screened = screen(views, few.rows.y, weight=few.rows.weight, max_evaluations=25)
-    # One climb begins with what fewer rows said, one afresh: where rows are nearly without
-    # noise the evidence has several maxima.
-    climbs = [(b, e, start) for b, _, e in screened[: count + 1] for start in (e, None)]
+    sparse = few.rows.X.shape[1] > _MANY_INPUTS
+    screened = screen(views, few.rows.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)
+    if many:
+        screened = [next(s for s in screened if s[1] == kernel) for kernel in KERNELS]
+    # Two climbs find more: one begins with what fewer rows said and lets inputs go, the other
+    # begins afresh and keeps them.
+    climbs = [
+        (b, e, prior)
+        for b, _, e in screened[:count]
+        for prior in ((False,) if many else (False, True))
+    ]
     learned = workers.map(lambda climb: _learn(more, *climb), climbs)
     best: dict[tuple[float, str], tuple[float, Evidence]] = {}
     for (blend, found, _), (value, evidence) in zip(climbs, learned, strict=True):
@@ -168,9 +184,7 @@ def _choose_kernels(sample: _Sample, count: int, workers: Workers) -> list[tuple
     return [(blend, evidence) for (blend, _), (_, evidence) in ranked[:count]]
 
 
-def _learn(
-    sample: _Sample, blend: float, found: Evidence, start: Evidence | None
-) -> tuple[float, Evidence]:
+def _learn(sample: _Sample, blend: float, found: Evidence, sparse: bool) -> tuple[float, Evidence]:
     """Return what more rows say of a kernel, and how good it is.
 
     The evidence alone is partial to kernels that are sure of themselves; leaving rows out
@@ -178,6 +192,12 @@ def _learn(
     """
     X = sample.scaled(blend)
     evidence = maximise_evidence(
-        X, sample.rows.y, found.kernel, weight=sample.rows.weight, start=start, max_evaluations=20
+        X,
+        sample.rows.y,
+        found.kernel,
+        weight=sample.rows.weight,
+        start=found if sparse else None,
+        sparse=sparse,
+        max_evaluations=20,
     )
     return evidence.value + leave_one_out(X, sample.rows.y, evidence, sample.rows.weight), evidence

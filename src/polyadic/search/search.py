@@ -91,12 +91,10 @@ class Search:
         self._rngs = [np.random.RandomState(seed) for seed in seeds]
         data.store.reserve_memory(compute)
         n_groups = 2 if len(seeds) > 1 and data.n_distinct <= _FEW_ROWS else 1
-        views = [View(each.scaling, data.view.targets) for each in features]
-        self._groups = [self._group(seeds[index]) for index in range(n_groups)]
-        self.seats = []
-        for index, seed in enumerate(seeds):
-            way = index // n_groups % len(features)
-            self.seats.append(Seat(index % n_groups, features[way], views[way], seed))
+        self._groups = [self._group(seed) for seed in seeds[:n_groups]]
+        self._seeds = seeds
+        self._ways = [(each, View(each.scaling, data.view.targets)) for each in features]
+        self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory
             and data.n_distinct <= _FEW_ROWS
@@ -115,6 +113,7 @@ class Search:
 
     def run(self) -> list[Member]:
         """Search, and fit the winner to all rows; return the members of the mean."""
+        self._take_seats()
         trial = self._start()
         for level in range(len(self._groups[0].levels)):
             self._level = level
@@ -124,17 +123,43 @@ class Search:
             trial = self._climb(trial)
         return self._finish(trial)
 
+    def _take_seats(self) -> None:
+        """Give every member a group and a way to see the inputs.
+
+        Where there are more ways than members of a group, those go on that lead after a start.
+        """
+        n_groups, n_ways = len(self._groups), len(self._ways)
+        places = -(-len(self._seeds) // n_groups)
+        order = list(range(n_ways))
+        if places < n_ways:
+            self.seats = [Seat(0, *way, self._seeds[0]) for way in self._ways]
+            trial = self._new_trial(min(_FIRST_RANK, self._most_rank()), _FIRST_FACTORS[-1])
+            done = self._journal.result(lambda: self._best_epoch(trial, _EPOCHS["start"]))
+            self._spent += self._cost(trial, _EPOCHS["start"])
+            pairs = zip(self.seats, done.models, strict=True)
+            errors = [self._groups[0].error_of(self._compute, *pair) for pair in pairs]
+            order.sort(key=errors.__getitem__)
+        self.seats = []
+        for index, seed in enumerate(self._seeds):
+            way = self._ways[order[index // n_groups % n_ways]]
+            self.seats.append(Seat(index % n_groups, *way, seed))
+
     def _start(self) -> Trial:
         """Return the best of a few penalties at a low rank."""
         rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
+        factors = _FIRST_FACTORS if self._settings.alpha is None else (1.0,)
+        first = self._new_trial(rank, 1.0)
+        starts = [replace(first, factor=factor) for factor in factors]
+        return min((self._train("start", each) for each in starts), key=lambda each: each.error)
+
+    def _new_trial(self, rank: int, factor: float) -> Trial:
+        """Return a trial with a random start for every seat."""
         models = []
-        for seat, rng in zip(self.seats, self._rngs, strict=True):
-            sizes = seat.features.layout.core_sizes
+        for seat in self.seats:
+            rng, sizes = np.random.RandomState(seat.seed), seat.features.layout.core_sizes
             cores = [cpd.near_constant_cores(sizes, rank, rng) for _ in range(self._data.n_targets)]
             models.append(als.Model(tuple(cores), np.ones(1)))
-        factors = _FIRST_FACTORS if self._settings.alpha is None else (1.0,)
-        starts = [Trial(rank, factor, tuple(models)) for factor in factors]
-        return min((self._train("start", each) for each in starts), key=lambda each: each.error)
+        return Trial(rank, factor, tuple(models))
 
     def _climb(self, trial: Trial) -> Trial:
         """Go on, double the rank and move the penalty as long as that pays."""
