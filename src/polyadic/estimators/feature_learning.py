@@ -354,7 +354,7 @@ class FeatureLearningRegressor(CPDRegressor):
     ) -> None:
         """Set the fitted attributes from what a search came to."""
         self._set_members(data, members)
-        self.alpha_ = np.array(search.alphas(best))
+        self.alpha_ = np.array(search.alphas_of_members(best))
         self.rank_ = np.full(len(members), best.rank)
         self.selection_ = {name: [row[name] for row in search.log] for name in search.log[0]}
         self.loss_curve_ = list(best.losses)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from polyadic.model.normal import CoreSolution, require_finite
 
 # More iterations buy nothing: alternating between the cores is the slow loop.
-MAX_ITER, TOL = 8, 1e-3
+MAX_ITER, TOL = 6, 1e-3
 # Jitter of the preconditioner, relative to the diagonals of ZᵀZ and of H.
 _JITTER_OF_PRODUCTS, _JITTER_OF_PENALTY, _SMALLEST = 1e-5, 1e-6, 1e-12
 

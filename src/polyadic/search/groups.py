@@ -20,9 +20,10 @@ from polyadic.sources.data import Data
 
 @dataclass(frozen=True, eq=False)
 class Seat:
-    """One member's place in a fit: its group, how it sees the rows, and its seed."""
+    """One member's place in a fit: its group, its way to see the inputs, and its seed."""
 
     group: int
+    way: int
     features: LearnedFeatures
     view: View
     seed: int

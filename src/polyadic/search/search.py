@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,10 @@ from polyadic.sources.data import Data
 
 _GAIN = 0.005  # what a trial must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
+_STEADIER = 1.05  # what a way to see the inputs must lower the error by to be left out
 _LEAST_FACTOR, _MOST_FACTOR = 4.0**-8, 4.0**5
 _FIRST_RANK, _FIRST_FACTORS = 8, (1.0, 1 / 16)
+_FACTORS_OF_MANY_ROWS = 1 / 16, 1 / 256  # few rows make noise seem larger than it is
 _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
 # Up to so many rows there are two groups, and members train side by side, one thread each.
@@ -102,7 +104,7 @@ class Search:
             and len(seeds) >= compute.workers.n_jobs
         )
         self._budget = settings.work(data.n_distinct, compute.limits.seconds)
-        self._spent, self._level = 0.0, 0
+        self._spent, self._level, self._step = 0.0, 0, 1 / _STEP
         self.best: Trial | None = None
         self.log: list[dict[str, Any]] = []
 
@@ -132,8 +134,8 @@ class Search:
         places = -(-len(self._seeds) // n_groups)
         order = list(range(n_ways))
         if places < n_ways:
-            self.seats = [Seat(0, *way, self._seeds[0]) for way in self._ways]
-            trial = self._new_trial(min(_FIRST_RANK, self._most_rank()), _FIRST_FACTORS[-1])
+            self.seats = [Seat(0, i, *way, self._seeds[0]) for i, way in enumerate(self._ways)]
+            trial = self._new_trial(min(_FIRST_RANK, self._most_rank()), _FACTORS_OF_MANY_ROWS[0])
             done = self._journal.result(lambda: self._best_epoch(trial, _EPOCHS["start"]))
             self._spent += self._cost(trial, _EPOCHS["start"])
             pairs = zip(self.seats, done.models, strict=True)
@@ -141,13 +143,15 @@ class Search:
             order.sort(key=errors.__getitem__)
         self.seats = []
         for index, seed in enumerate(self._seeds):
-            way = self._ways[order[index // n_groups % n_ways]]
-            self.seats.append(Seat(index % n_groups, *way, seed))
+            way = order[index // n_groups % n_ways]
+            self.seats.append(Seat(index % n_groups, way, *self._ways[way], seed))
 
     def _start(self) -> Trial:
         """Return the best of a few penalties at a low rank."""
         rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
-        factors = _FIRST_FACTORS if self._settings.alpha is None else (1.0,)
+        factors: Sequence[float]
+        factors = _FIRST_FACTORS if self._data.n_distinct <= _FEW_ROWS else _FACTORS_OF_MANY_ROWS
+        factors = factors if self._settings.alpha is None else (1.0,)
         first = self._new_trial(rank, 1.0)
         starts = [replace(first, factor=factor) for factor in factors]
         return min((self._train("start", each) for each in starts), key=lambda each: each.error)
@@ -162,55 +166,60 @@ class Search:
         return Trial(rank, factor, tuple(models))
 
     def _climb(self, trial: Trial) -> Trial:
-        """Go on, double the rank and move the penalty as long as that pays."""
-        moves: dict[str, Callable[[Trial], Trial | None]]
-        moves = {"go on": replace, "grow": self._grow, "raise": self._raise, "lower": self._lower}
-        names = list(moves)
+        """Go on, double the rank and move the penalty in turn, as long as any of it pays."""
+        turns = [self._go_on, self._grow, self._move_penalty]
         turn = idle = 0
-        while idle < len(names) and not self._is_late():
-            stage = names[turn % len(names)]
-            moved = moves[stage](trial)
-            tried = None
-            if moved is not None and self._affords(moved):
-                tried = self._train(stage, moved)
-            if tried is not None and tried.error < trial.error * (1 - _GAIN):
-                trial, idle = tried, 0  # and try the same move again
-                continue
-            if tried is not None and stage == "go on" and tried.error < trial.error:
-                trial = tried
-            turn, idle = turn + 1, idle + 1
+        while idle < len(turns) and not self._is_late():
+            moved = turns[turn % len(turns)](trial)
+            idle = 0 if moved.error < trial.error * (1 - _GAIN) else idle + 1
+            trial, turn = moved, turn + 1
         return trial
 
-    def _grow(self, trial: Trial) -> Trial | None:
+    def _go_on(self, trial: Trial) -> Trial:
+        """Train as before."""
+        return self._better(trial, self._try("go on", trial))
+
+    def _grow(self, trial: Trial) -> Trial:
         """Double the rank: small terms are added to the tensors."""
         rank = 2 * trial.rank
         if self._settings.rank is not None or rank > self._most_rank():
-            return None
+            return trial
         models = tuple(
             replace(model, cores=tuple(cpd.grown(cores, rank, rng) for cores in model.cores))
             for model, rng in zip(trial.models, self._rngs, strict=True)
         )
-        return replace(trial, rank=rank, models=models)
+        return self._better(trial, self._try("grow", replace(trial, rank=rank, models=models)))
+
+    def _move_penalty(self, trial: Trial) -> Trial:
+        """Move the penalty the way that paid last, or else the other way."""
+        for step in (self._step, 1 / self._step):
+            factor = trial.factor * step
+            if self._settings.alpha is not None or not _LEAST_FACTOR <= factor <= _MOST_FACTOR:
+                continue
+            moved = self._try("penalty", replace(trial, factor=factor))
+            if moved is not None and moved.error < trial.error * (1 - _GAIN):
+                self._step = step
+                return moved
+        return trial
+
+    def _try(self, stage: str, trial: Trial) -> Trial | None:
+        """Train a trial if that is within the budget."""
+        return self._train(stage, trial) if self._affords(trial) else None
+
+    def _better(self, trial: Trial, tried: Trial | None) -> Trial:
+        """Return what was tried if it is better; a higher rank must pay for itself."""
+        if tried is None:
+            return trial
+        least = 1 - _GAIN if tried.rank > trial.rank else 1.0
+        return tried if tried.error < trial.error * least else trial
 
     def _most_rank(self) -> int:
         """Return the greatest rank to try."""
         own = max(cpd.most_terms(seat.features.layout.core_sizes) for seat in self.seats)
         return min(own, most_rank(self._data.n_distinct, self._compute.limits.rank))
 
-    def _raise(self, trial: Trial) -> Trial | None:
-        return self._scale_penalty(trial, _STEP)
-
-    def _lower(self, trial: Trial) -> Trial | None:
-        return self._scale_penalty(trial, 1 / _STEP)
-
-    def _scale_penalty(self, trial: Trial, step: float) -> Trial | None:
-        factor = trial.factor * step
-        if self._settings.alpha is not None or not _LEAST_FACTOR <= factor <= _MOST_FACTOR:
-            return None
-        return replace(trial, factor=factor)
-
-    def alphas(self, trial: Trial) -> list[float]:
-        """Return the penalty of each member."""
+    def _alphas(self, trial: Trial) -> list[float]:
+        """Return the penalty of each seat."""
         if self._settings.alpha is not None:
             return [self._settings.alpha] * len(self.seats)
         # Weights are relative: a row of the mean weight counts as one.
@@ -230,7 +239,7 @@ class Search:
         return done
 
     def _best_epoch(self, trial: Trial, epochs: int) -> Trial:
-        alphas = self.alphas(trial)
+        alphas = self._alphas(trial)
 
         def train(index: int, compute: Compute) -> list[tuple[als.Epoch, NDArray[np.float64]]]:
             seat, model = self.seats[index], trial.models[index]
@@ -243,13 +252,14 @@ class Search:
             ]
 
         members = self._for_each(train)
-        errors = [self._error([member[k][1] for member in members]) for k in range(epochs)]
-        best = int(np.argmin(errors))
+        means = [self._best_mean([member[k][1] for member in members]) for k in range(epochs)]
+        best = min(range(epochs), key=lambda k: means[k][0])
         losses = (epoch.loss for epoch, _ in members[0][: best + 1])
         return replace(
             trial,
             models=tuple(member[best][0].model for member in members),
-            error=errors[best],
+            error=means[best][0],
+            ways=means[best][1],
             losses=(*trial.losses, *losses),
         )
 
@@ -266,26 +276,41 @@ class Search:
         inner = replace(self._compute, workers=Workers(1))
         return self._compute.workers.map(call, range(len(self.seats)))
 
-    def _error(self, responses: Sequence[NDArray[np.float64]]) -> float:
-        """Return the error of each group's mean on the rows it holds out, over all groups."""
-        return float(np.mean([g.error(self._of_group(responses, i)) for i, g in self._numbered]))
+    def _best_mean(self, responses: Sequence[NDArray[np.float64]]) -> tuple[float, tuple[int, ...]]:
+        """Return the least error of a mean over some of the ways, and which ways these are."""
+        ways = sorted({seat.way for seat in self.seats})
+        some = (chosen for n in range(1, len(ways) + 1) for chosen in combinations(ways, n))
+        errors = {chosen: self._error(responses, chosen) for chosen in some}
+        # More members make a steadier mean than their held-out error says.
+        best = min(errors, key=lambda chosen: errors[chosen] * _STEADIER ** -len(chosen))
+        return errors[best], best
 
-    @property
-    def _numbered(self) -> list[tuple[int, Group]]:
-        return list(enumerate(self._groups))
+    def _error(self, responses: Sequence[NDArray[np.float64]], ways: tuple[int, ...]) -> float:
+        """Return the error of the groups' means on the rows that they hold out."""
+        errors = []
+        for group, rows in enumerate(self._groups):
+            chosen = self._members_of(responses, ways, group)
+            if chosen:  # the last round of members may not reach every group
+                errors.append(rows.error(chosen))
+        return float(np.mean(errors))
 
-    def _of_group(self, values: Sequence[Any], group: int) -> list[Any]:
-        return [v for v, seat in zip(values, self.seats, strict=True) if seat.group == group]
+    def _members_of(
+        self, values: Sequence[Any], ways: tuple[int, ...], group: int | None = None
+    ) -> list[Any]:
+        """Return the values of the members that see the inputs in some ways, of a group or all."""
+        pairs = zip(values, self.seats, strict=True)
+        return [v for v, seat in pairs if seat.way in ways and group in (None, seat.group)]
 
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         share = self._shrinkage(trial)
-        models = list(trial.models)
         if not self._is_late():
-            alphas = self.alphas(trial)
+            alphas = self._alphas(trial)
 
             def fit(index: int, compute: Compute) -> als.Model:
                 seat = self.seats[index]
+                if seat.way not in trial.ways:
+                    return trial.models[index]
                 return als.fit(
                     self._data.samples(compute, seat.features.layout, view=seat.view),
                     als.Objective(alphas[index]),
@@ -295,14 +320,22 @@ class Search:
                     keeper=self._keepers[index] if self._keepers else None,
                 ).last.model
 
-            models = self._for_each(fit)
+            trial = replace(trial, models=tuple(self._for_each(fit)))
         self._on_trial("finish", trial, 1.0)
-        return self.members(replace(trial, models=tuple(models)), share)
+        return self.members(trial, share)
 
     def members(self, trial: Trial, share: float = 1.0) -> list[Member]:
-        """Return the members of the mean."""
-        pairs = zip(self.seats, trial.models, strict=True)
-        return [seat.member(model, share / len(self.seats)) for seat, model in pairs]
+        """Return the members of the mean, those of the ways that held-out rows prefer."""
+        chosen = [
+            (seat, model)
+            for seat, model in zip(self.seats, trial.models, strict=True)
+            if seat.way in trial.ways
+        ]
+        return [seat.member(model, share / len(chosen)) for seat, model in chosen]
+
+    def alphas_of_members(self, trial: Trial) -> list[float]:
+        """Return the penalty of each member of the mean."""
+        return self._members_of(self._alphas(trial), trial.ways)
 
     def _shrinkage(self, trial: Trial) -> float:
         """Return the factor in [0, 1] that fits the held-out rows best; 0 if it gains nothing."""
@@ -310,8 +343,12 @@ class Search:
             self._groups[seat.group].respond(self._compute, seat, model)
             for seat, model in zip(self.seats, trial.models, strict=True)
         ]
-        sums = [g.shrinkage(self._of_group(responses, i)) for i, g in self._numbered]
-        moment, power, norm2 = np.sum(sums, axis=0).tolist()
+        sums = np.zeros(3)
+        for group, rows in enumerate(self._groups):
+            chosen = self._members_of(responses, trial.ways, group)
+            if chosen:
+                sums += rows.shrinkage(chosen)
+        moment, power, norm2 = sums.tolist()
         share = float(np.clip(moment / power, 0.0, 1.0)) if power > 0 else 0.0
         error = norm2 - 2 * share * moment + share**2 * power
         # These rows chose the model, so a gain within their noise is none.

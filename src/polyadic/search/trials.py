@@ -25,6 +25,8 @@ class Trial:
         One for each member.
     error : float
         Mean squared error of the members' means on the rows that they hold out.
+    ways : tuple of int
+        The ways to see the inputs whose members make the best mean; the others are left out.
     losses : tuple of float
         Loss of the first member after each epoch so far.
     """
@@ -33,6 +35,7 @@ class Trial:
     factor: float
     models: tuple[Model, ...]
     error: float = np.inf
+    ways: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
 
 
