@@ -149,9 +149,9 @@ def _draw_search(model: Any) -> Figure:
         draw("search", lambda ax: _paint_search(ax, SelectionDisplay(ranks, errors))),
         f"Scatter plot of the held-out error of {count} trials, by their rank. The least is "
         f"{least}.",
-        f"Mean squared error of the members' mean on rows that they hold out, in units of the "
-        f"target's variance, for each of {count} trials of rank and penalty; the line is the least "
-        f"so far: {least}. A higher rank is taken only where it pays.",
+        f"Mean squared error on rows held out, in units of the target's variance, for each of "
+        f"{count} trials of rank and penalty; the line is the least so far: {least}. A higher rank "
+        "is taken only where it pays.",
     )
 
 
