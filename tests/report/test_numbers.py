@@ -70,7 +70,7 @@ def test_without_rows_there_are_no_curves_and_the_page_says_why(folder, tmp_path
     text = page.read_text("utf-8")
     assert "figure-dependence" not in text
     assert "figure-importance" not in text
-    assert "This needs rows" in text
+    assert "needs rows, and the model file has none" in text
     assert "polyadic report bare.polyadic rows.csv" in text
 
 
