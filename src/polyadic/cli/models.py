@@ -297,7 +297,7 @@ def _describe_learned(inputs: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a table of what was learned about the inputs, the most relevant first."""
     from polyadic.inspection import describe_kernel, write_number, write_part
 
-    yield "Inputs by relevance, the part of the predictions' variance that is lost without one"
+    yield "Inputs by relevance: how predictions change without one, as a part of their variance"
     used = [entry for entry in inputs if entry["kind"] != "unused"]
     rows = [["", "relevance", "kernel", "length scale", "basis functions", "values"]]
     for entry in sorted(used, key=lambda entry: -entry["relevance"]):

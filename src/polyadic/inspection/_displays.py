@@ -121,7 +121,7 @@ class ConvergenceDisplay(_Display):
 
 
 class InputRelevanceDisplay(_Display):
-    """Which inputs matter: the part of the predictions' variance that is lost without each.
+    """Which inputs matter: how much predictions change without each, as a part of their variance.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def write_part(value: float) -> str:
     """
     if value <= 0:
         return "0 %"
-    return f"{100 * value:.1f} %" if value >= 0.001 else "< 0.1 %"
+    return f"{100 * value:,.1f} %" if value >= 0.001 else "< 0.1 %"
 
 
 def write_tick(value: float, _place: int | None = None) -> str:
