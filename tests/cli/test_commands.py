@@ -240,6 +240,42 @@ def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
     assert "KernelMachineRegressor" in run("show", "m.polyadic")
 
 
+def test_show_has_what_was_learned_about_the_inputs(run, table):
+    """The most relevant first: sin(3a) has more variance than b, and c is left out."""
+    pyarrow.csv.write_csv(table, "t.csv")
+    words = ["--n-basis", "5,4,1", "--effort", 0.3, "--dtype", "auto"]
+    fitted = run("fit", "t.csv", "--target", "out", *words)
+    shown = run("show", "model.polyadic")
+    assert shown in fitted
+    model = polyadic.load("model.polyadic")
+    lines = shown[shown.index("Inputs by relevance") :].splitlines()[2:]
+    learned = [re.split(r"\s{2,}", line.strip()) for line in lines[:2]]
+    assert lines[2].strip() == "Length scales are in units of an input's range."
+    assert lines[3].strip() == "Unused: c"
+    words = {"matern12": "rough", "matern32": "smooth", "rbf": "very smooth"}
+    order = sorted(range(2), key=lambda place: -model.inputs_[place].relevance)
+    assert [name for name, *_ in learned] == ["ab"[place] for place in order]
+    for place, (_, relevance, kernel, length, size, span) in zip(order, learned, strict=True):
+        found = model.inputs_[place]
+        assert relevance == f"{100 * found.relevance:.1f} %"
+        assert (kernel, int(size)) == (words[found.kernel], [5, 4][place])
+        assert float(length) == pytest.approx(found.length_scale, rel=0.06, abs=0.5)
+        assert len(span.split(" to ")) == 2
+    facts = json.loads(run("show", "model.polyadic", "--json"))
+    assert [entry["name"] for entry in facts["inputs"]] == ["a", "b", "c"]
+    assert [entry["relevance"] for entry in facts["inputs"]] == [s.relevance for s in model.inputs_]
+    assert all(len(entry["deciles"]) == 11 for entry in facts["inputs"])
+    assert facts["trials"] == len(model.selection_["stage"])
+    assert f"{len(model.members_)} members of rank {facts['rank'][0]}" in shown
+
+
+def test_files_of_the_first_version_are_shown(run):
+    golden = Path(__file__).parents[1] / "golden"
+    shown = run("show", golden / "automatic-trend.polyadic")
+    assert "1 member of rank 4, chosen in 22 trials" in shown
+    assert shown.splitlines()[-4:] == ["Inputs", "  x0", "  x1", "  x2"]
+
+
 @pytest.mark.slow
 @pytest.mark.process
 def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
@@ -250,6 +286,8 @@ def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
     errors = [float(line[2]) for line in lines if line[:2] == ["feature", "learning"]]
     assert len(errors) == 2
     assert max(errors) < 0.8
+    (friedman,) = [line for line in lines[lines.index(["Friedman", "#1"]) :] if "defaults" in line]
+    assert {word for word in friedman if re.fullmatch(r"x\d", word)} == {"x0", "x1", "x3"}
     assert str(tmp_path / "polyadic-demo.html") in done.stdout
     assert (tmp_path / "polyadic-demo.html").read_text().startswith("<!doctype html>")
 

@@ -116,7 +116,9 @@ def test_unknown_target_lists_the_columns(folder):
     [
         (["--rank", "0"], "'rank' parameter"),
         (["--rank", "many"], "'rank' parameter"),
-        (["--n-basis", "12"], "cannot be quantized"),
+        (["--n-basis", "12", "--max-iter", "1"], "cannot be quantized"),
+        (["--n-basis", "0"], "'n_basis' parameter"),
+        (["--dtype", "float16"], "'dtype' parameter"),
         (["--n-basis", "2,2,2"], "one entry for each of the 2 inputs"),
         (["--mixing", "l3"], "'mixing' parameter"),
         (["--holdout", "1.5"], "--holdout"),

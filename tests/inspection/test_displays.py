@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -14,19 +16,28 @@ from polyadic.features import FourierFeatures, GaussianFeatures, PurePowerFeatur
 from polyadic.inspection import (
     ConvergenceDisplay,
     FeatureWeightsDisplay,
+    InputRelevanceDisplay,
     PartialDependenceDisplay,
     PredictionDisplay,
+    SelectionDisplay,
     partial_dependence,
 )
 
 matplotlib.use("agg")
 
 X, Y = make_friedman1(70, n_features=5, noise=0.3, random_state=0)
+GOLDEN = Path(__file__).parents[1] / "golden"
 SMALL = {"rank": 3, "n_basis": 4, "max_iter": 4, "random_state": 0}
 
 
 def learned(maps="auto", y=Y, rows=X, **changes):
     return polyadic.FeatureLearningRegressor(maps, **{**SMALL, **changes}).fit(rows, y)
+
+
+def automatic(rows=X):
+    """Return a model that learned its features, and may not use x2."""
+    model = polyadic.FeatureLearningRegressor(n_basis=[4, 4, 1, 3, 5], effort=0.4, random_state=0)
+    return model.fit(rows, Y)
 
 
 MODELS = {
@@ -37,6 +48,7 @@ MODELS = {
         [GaussianFeatures(0.3, 1.5), PurePowerFeatures()], quantized=False, n_basis=[3, 4, 2, 5, 3]
     ),
     "not scaled": lambda: learned(scale_inputs=False),
+    "features learned": lambda: automatic(),
 }
 
 
@@ -172,6 +184,46 @@ def test_a_loss_within_one_decade_has_plain_numbers():
     assert not any("10" in label and "×" in label for label in labels)
 
 
+def test_input_relevance_display():
+    model = automatic(pd.DataFrame(X, columns=list("abcde")))
+    display = InputRelevanceDisplay.from_estimator(model)
+    drawn = [bar.get_width() for bar in display.bars_]
+    assert drawn == sorted(drawn, reverse=True)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    relevance = [summary.relevance for summary in model.inputs_]
+    assert [dict(zip(labels, drawn, strict=True))[name] for name in "abcde"] == relevance
+    assert labels[-1] == "c"
+    with pytest.raises(ValueError, match=r"`estimator` must .* no `inputs_`.*Fit"):
+        InputRelevanceDisplay.from_estimator(learned())
+
+
+def test_selection_display():
+    model = automatic()
+    display = SelectionDisplay.from_estimator(model)
+    drawn = {
+        (int(trial), float(error), line.get_label())
+        for line in display.lines_
+        for trial, error in zip(*line.get_data(), strict=True)
+    }
+    trials = zip(model.selection_["held_out_mse"], model.selection_["rank"], strict=True)
+    assert drawn == {(n, error, f"rank {rank}") for n, (error, rank) in enumerate(trials, 1)}
+
+
+def test_the_least_error_so_far_is_a_line():
+    display = SelectionDisplay([8, 8, 16, 16], [3.0, 2.0, 2.5, 1.0]).plot()
+    assert display.least_line_.get_ydata().tolist() == [3, 2, 2, 1]
+    assert len({line.get_marker() for line in display.lines_}) == 2
+    assert display.ax_.get_yscale() == "linear"
+    assert SelectionDisplay([8, 8], [3.0, 0.1]).plot().ax_.get_yscale() == "log"
+
+
+def test_trials_of_each_member_apart_are_no_course():
+    first_version = polyadic.load(GOLDEN / "automatic.polyadic")
+    for model in (first_version, learned()):
+        with pytest.raises(ValueError, match=r"`estimator` must .* no such trials.*Fit"):
+            SelectionDisplay.from_estimator(model)
+
+
 @pytest.mark.parametrize("kind", ["predictions", "residuals"])
 def test_prediction_display(kind):
     model = learned()
@@ -218,6 +270,11 @@ def test_a_category_is_drawn_as_bars():
 
 
 def test_an_unfitted_model_has_no_pictures():
-    for display in (FeatureWeightsDisplay, ConvergenceDisplay):
+    for display in (
+        FeatureWeightsDisplay,
+        ConvergenceDisplay,
+        InputRelevanceDisplay,
+        SelectionDisplay,
+    ):
         with pytest.raises(NotFittedError):
             display.from_estimator(polyadic.FeatureLearningRegressor())

@@ -26,7 +26,10 @@ def learned(maps="auto", **changes):
 
 
 MODELS = {
-    "automatic members": lambda: learned(n_estimators=2),
+    "joint members": lambda: learned(n_estimators=2),
+    "features learned": lambda: learned(
+        n_basis=[4, 1, 5, 4, 3], max_iter="auto", n_estimators=2, effort=0.3
+    ),
     "some inputs take no part": lambda: learned(
         [FourierFeatures(2.0), FourierFeatures(5.0)], n_basis=[4, 1, 2, 4, 1]
     ),

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import polyadic
+from polyadic.estimators.saving import load_with_notes, save
+from polyadic.members import InputSummary
 from tests.report.tables import QUICK, change_notes, refused, report, run, write_table
 
 ROWS = np.random.RandomState(0).rand(80, 2)
@@ -62,6 +64,32 @@ def test_forged_notes_end_in_one_sentence(folder, tmp_path, kind):
     for command in ("predict", "evaluate"):
         assert "forged.polyadic cannot be used" in refused(command, forged, table)
     assert not (tmp_path / "page.html").exists()
+
+
+SUMMARY = {"kind": "number", "kernel": "rbf", "length_scale": 1.0, "n_basis": 4, "relevance": 0.5}
+SUMMARIES = {
+    "too few": [SUMMARY],
+    "none used": [{**SUMMARY, "kind": "unused"}] * 2,
+    "not finite": [SUMMARY, {**SUMMARY, "relevance": float("nan")}],
+    "no length scale": [SUMMARY, {**SUMMARY, "length_scale": None}],
+    "no kernel": [SUMMARY, {**SUMMARY, "kernel": None}],
+    "a text": "inputs",
+}
+
+
+@pytest.mark.parametrize("kind", SUMMARIES)
+def test_forged_summaries_of_inputs_end_in_one_sentence(folder, tmp_path, kind):
+    model, notes = load_with_notes(folder / "model.polyadic")
+    model.inputs_ = (
+        SUMMARIES[kind]
+        if kind == "a text"
+        else [InputSummary("a", **fields) for fields in SUMMARIES[kind]]
+    )
+    save(model, tmp_path / "forged.polyadic", notes=notes)
+    for words in (["report", "--out", tmp_path / "page.html"], ["show"]):
+        sentence = refused(words[0], tmp_path / "forged.polyadic", *words[1:])
+        assert "forged.polyadic cannot be used" in sentence
+        assert "'inputs_'" in sentence
 
 
 @pytest.mark.slow

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -66,7 +70,7 @@ def test_without_rows_there_are_no_curves_and_the_page_says_why(folder, tmp_path
     text = page.read_text("utf-8")
     assert "figure-dependence" not in text
     assert "figure-importance" not in text
-    assert "This needs rows" in text
+    assert "needs rows, and the model file has none" in text
     assert "polyadic report bare.polyadic rows.csv" in text
 
 
@@ -233,10 +237,151 @@ def test_members_and_epochs_agree_with_the_table():
     X, y = make_friedman1(120, n_features=5, noise=0.5, random_state=0)
     model = polyadic.FeatureLearningRegressor(effort=0.3, random_state=0).fit(X, y)
     found = find(subject_of(model, X))
-    assert len(found.members) == len(model.members_)
-    assert sum(member.alpha is None for member in found.members) == len(model.members_) - len(
-        model.alpha_
-    )
+    assert [member.alpha for member in found.members] == model.alpha_.tolist()
+    sizes = [member.model.cores[0][0].shape[1] for member in model.members_]
+    assert [member.rank for member in found.members] == sizes
     page = render(subject_of(model, X))
-    assert f"the {len(model.loss_curve_)} epochs that led to it" in page
-    assert f"the longest fit took {model.n_iter_} epochs" in page
+    assert f"the {len(model.loss_curve_)} epochs of the trials that led to it" in page
+    assert f"{model.n_iter_} epochs of the trials led to them" in page
+
+
+@pytest.fixture(scope="module")
+def automatic():
+    """Return a model that learned its features, and may not use x2."""
+    X, y = make_friedman1(300, n_features=6, noise=0.5, random_state=0)
+    sizes = [6, 6, 1, 6, 6, 6]
+    model = polyadic.FeatureLearningRegressor(n_basis=sizes, effort=0.4, random_state=0)
+    return model.fit(X, y), X, y
+
+
+def rows_of_table(page, region):
+    """Return the cells of the rows of a table, as text."""
+    table = page[page.index(f'aria-label="{region}"') :].split("</table>")[0]
+    lines = re.findall(r"<tr>(<th scope=\"row\">.*?)</tr>", table, re.DOTALL)
+    strip = re.compile(r"<[^>]*>")
+    return [
+        [unescape(strip.sub("", cell)) for cell in re.findall(r"<t[hd].*?</t[hd]>", line)]
+        for line in lines
+    ]
+
+
+def test_the_relevance_is_the_variance_that_an_input_makes(automatic):
+    """Beside the mean, over rows, of the variance over all values of one input."""
+    model, X, _ = automatic
+    page = render(subject_of(model, X))
+    table = rows_of_table(page, "What was learned about each input")
+    told = {name: cells for name, *cells in table}
+    assert set(told) == {"x0", "x1", "x3", "x4", "x5"}
+    total = model.predict(X).var()
+    for place in (0, 1, 3, 4, 5):
+        variances = []
+        for row in X[::5]:
+            rows = np.repeat(row[None], len(X), axis=0)
+            rows[:, place] = X[:, place]
+            variances.append(model.predict(rows).var())
+        part = told[f"x{place}"][0].removesuffix(" %").removeprefix("< ")
+        assert float(part) / 100 == pytest.approx(np.mean(variances) / total, abs=0.04)
+
+
+def test_inputs_stand_by_relevance_with_what_was_learned(automatic):
+    model, X, _ = automatic
+    page = render(subject_of(model, X))
+    cells = rows_of_table(page, "What was learned about each input")
+    by_name = {f"x{place}": summary for place, summary in enumerate(model.inputs_)}
+    order = sorted(by_name, key=lambda name: -by_name[name].relevance)
+    assert [name for name, *_ in cells] == order[:-1]
+    words = {"matern12": "rough", "matern32": "smooth", "rbf": "very smooth"}
+    for name, _, kernel, length, size in cells:
+        assert kernel == words[by_name[name].kernel]
+        assert float(length) == pytest.approx(by_name[name].length_scale, rel=0.06, abs=0.5)
+        assert int(size) == 6
+    assert "The model does not use x2." in page
+
+
+def test_the_bars_are_as_long_as_the_relevance(automatic):
+    model, X, _ = automatic
+    page = render(subject_of(model, X))
+    parts = [float(part) for part in re.findall(r"--part: ([\d.]+)", page)]
+    relevance = sorted((s.relevance for s in model.inputs_ if s.kind != "unused"), reverse=True)
+    np.testing.assert_allclose(parts, np.array(relevance) / relevance[0], atol=1e-4)
+
+
+def test_curves_go_by_relevance_and_the_table_leads_to_them(automatic):
+    model, X, _ = automatic
+    subject = subject_of(model, X)
+    names = [curve.name for curve in find(subject).inputs.curves]
+    relevance = [summary.relevance for summary in model.inputs_]
+    assert names == [f"x{place}" for place in np.argsort(relevance)[::-1][:5]]
+    page = render(subject)
+    for curve, name in re.findall(r'<a href="#(figure-dependence\d)">(\w+)</a>', page):
+        figure = page[page.index(f'id="{curve}"') :].split("</figure>")[0]
+        assert f"<figcaption>{name}: mean predictions" in figure
+    assert len(re.findall('<a href="#figure-dependence', page)) == 5
+
+
+def test_levels_lead_to_the_curve_of_their_category(with_sample, tmp_path):
+    path, model, _ = with_sample
+    numbers = report(path, "--out", tmp_path / "page.html")
+    curves = [curve["name"] for curve in numbers["inputs"]["curves"]]
+    learned = {entry["name"]: entry for entry in numbers["learned"]["inputs"]}
+    assert {*learned, *numbers["learned"]["unused"]} == set(model.feature_names_in_)
+    for name, entry in learned.items():
+        if entry["curve"] is not None:
+            assert curves[entry["curve"]] == name.partition("=")[0]
+    assert curves[0] == numbers["learned"]["inputs"][0]["name"].partition("=")[0]
+
+
+def test_without_rows_the_relevance_is_there(automatic):
+    page = render(subject_of(automatic[0], None))
+    assert len(rows_of_table(page, "What was learned about each input")) == 5
+    assert "needs rows" in page
+    assert "figure-dependence" not in page
+
+
+def test_many_inputs_are_folded_away():
+    X = np.random.RandomState(0).rand(150, 20)
+    y = X @ np.linspace(0.1, 2.0, 20)
+    model = polyadic.FeatureLearningRegressor(n_basis=2, effort=0.2, random_state=0).fit(X, y)
+    page = render(subject_of(model, X))
+    first = rows_of_table(page, "What was learned about the 15 most relevant inputs")
+    others = rows_of_table(page, "What was learned about the other inputs")
+    assert (len(first), len(others)) == (15, 5)
+    assert {"x19", "x18", "x17"} <= {name for name, *_ in first}
+    folded = page[page.index("<summary>The other 5</summary>") :].split("</details>")[0]
+    assert 'aria-label="What was learned about the other inputs"' in folded
+
+
+def test_the_search_is_told_with_its_ranks(automatic):
+    model, X, _ = automatic
+    page = render(subject_of(model, X))
+    trials = pd.DataFrame(model.selection_)
+    best = trials.loc[trials["held_out_mse"].idxmin()]
+    figure = page[page.index('id="figure-search"') :].split("</figure>")[0]
+    assert f"at rank {best['rank']}, in trial {best.name + 1}." in figure
+    for rank in set(trials["rank"]):
+        assert f">rank {rank}</text>" in figure
+    assert f"in {len(trials)} trials" in page
+    assert "figure-weights" not in page
+
+
+def test_a_model_with_named_maps_has_its_weights(friedman):
+    model, X, _ = friedman
+    page = render(subject_of(model, X))
+    assert find(subject_of(model, X)).learned is None
+    assert "Relevance" not in page
+    assert "figure-weights" in page
+    assert "figure-search" not in page
+
+
+@pytest.mark.parametrize("name", ["automatic", "automatic-trend"])
+def test_files_of_the_first_version_are_reported_on(name):
+    """Their members chose maps of their own, and may share a linear trend."""
+    model = polyadic.load(Path(__file__).parents[1] / "golden" / f"{name}.polyadic")
+    X = np.random.RandomState(0).rand(50, model.n_features_in_)
+    page = render(subject_of(model, X))
+    maps = [name for name, *_ in rows_of_table(page, "Table of members")]
+    assert maps[-1] == "linear trend"
+    assert len(maps) == len(model.alpha_) + 1
+    assert f"chosen in {len(model.selection_['stage'])} trials in all" in page
+    assert "figure-search" not in page
+    assert "Members chose a feature map each" in page

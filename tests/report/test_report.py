@@ -22,7 +22,7 @@ FIGURES = {
     "dependence2",
     "dependence3",
     "dependence-pair",
-    "weights",
+    "search",
     "convergence",
 }
 SECTIONS = 6
@@ -88,19 +88,21 @@ def test_the_page_has_structure_for_screen_readers(page):
     assert len(outline.ids) == len(set(outline.ids))
     assert len(outline.images) == len(FIGURES)
     assert all(len(label) > 40 for label in outline.images)
-    assert outline.tables == outline.captions == 5
+    assert outline.tables == outline.captions == 6
     assert outline.links[0] == "#main"
     assert all(link[1:] in outline.ids for link in outline.links)
     assert '<html lang="en">' in text
 
 
-def test_how_well_comes_first_and_what_it_is_made_of_last(page):
+def test_what_matters_comes_first_and_what_it_is_made_of_last(page):
+    """Under the cards, which say how well the model predicts, and what to beware of."""
     text = page.read_text()
-    order = ["errors", "importance", "dependence", "data", "model", "use"]
+    order = ["importance", "dependence", "errors", "data", "model", "use"]
+    assert text.index('<dl class="cards">') < text.index('class="caution"') < text.index("<nav")
     places = [text.index(f'<h2 id="{name}">') for name in order]
     assert places == sorted(places)
     folded = text[text.index("<summary>Feature maps, members") :]
-    assert 'id="figure-weights"' in folded
+    assert 'id="figure-search"' in folded
     assert 'id="figure-convergence"' in folded
 
 
@@ -239,7 +241,7 @@ def test_the_keyboard_reaches_everything(browser, page):
 
     show(browser, page, 1280)
     seen = []
-    for _ in range(24):
+    for _ in range(40):
         ActionChains(browser).send_keys(Keys.TAB).perform()
         element = browser.switch_to.active_element
         seen.append(element.get_attribute("href") or element.tag_name)
@@ -248,7 +250,10 @@ def test_the_keyboard_reaches_everything(browser, page):
         )
         assert outline != "none" or element.tag_name == "body"
     assert seen[0].endswith("#main")
-    assert len({name for name in seen if "#" in name}) == SECTIONS + 1
+    links = {name.split("#")[1] for name in seen if "#" in name}
+    curves = {name for name in links if name.startswith("figure-dependence")}
+    assert len(curves) == 4
+    assert len(links - curves) == SECTIONS + 1
     assert {"pre", "summary"} <= set(seen)
 
 

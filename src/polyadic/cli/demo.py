@@ -126,7 +126,8 @@ def _fit_entry(name: str, data: tuple[NDArray[Any], NDArray[Any]], kind: str, mo
     model = clone(model)
     if hasattr(model, "max_iter"):
         # The first fit after an installation compiles; what is timed should not.
-        clone(model).set_params(max_iter=1).fit(X[:40], y[:40])
+        shorter = {} if model.max_iter == "auto" else {"max_iter": 1}
+        clone(model).set_params(**shorter).fit(X[:40], y[:40])
     began = time.perf_counter()
     model.fit(X, y)
     seconds = time.perf_counter() - began
@@ -141,7 +142,18 @@ def _search(model: Any) -> tuple[int, str]:
         return len(model.cv_results_["params"]) * model.n_splits_ + 1, found
     if hasattr(model, "cv_results_"):
         return len(model.cv_results_["feature_map"]) * model.n_splits_ + 1, str(model.feature_map_)
-    return len(model.rank_), _weights(model)
+    return len(model.rank_), _relevance(model) if hasattr(model, "inputs_") else _weights(model)
+
+
+def _relevance(model: Any) -> str:
+    """Return the inputs that matter most as "x3 35.1 %, x0 25.4 %", and how smoothly."""
+    from polyadic.inspection import describe_kernel, write_part
+
+    named = [(f"x{place}", summary) for place, summary in enumerate(model.inputs_)]
+    ranked = sorted(named, key=lambda pair: -pair[1].relevance)[:3]
+    return ", ".join(
+        f"{name} {write_part(s.relevance)} ({describe_kernel(s.kernel)})" for name, s in ranked
+    )
 
 
 def _weights(model: Any) -> str:
@@ -155,7 +167,7 @@ def _weights(model: Any) -> str:
 def _table(entries: list[Entry]) -> Iterator[str]:
     """Lay the entries out in columns."""
     yield ""
-    yield f"{'':18}{'test error':>11}{'seconds':>9}{'fits':>6}  learned (λ) or chosen"
+    yield f"{'':18}{'test error':>11}{'seconds':>9}{'fits':>6}  learned or chosen"
     for index, entry in enumerate(entries):
         if index == 0 or entry.dataset != entries[index - 1].dataset:
             yield entry.dataset
@@ -165,6 +177,7 @@ def _table(entries: list[Entry]) -> Iterator[str]:
         )
     yield ""
     yield "Test error: mean squared error on held-out rows over the training variance of y."
-    yield "defaults: FeatureLearningRegressor() as it is, the mean of members that choose for"
-    yield "themselves; λ is the part of the prediction that a map carries. feature learning and"
-    yield "cross-validated share one setting and differ in how they choose among seven maps."
+    yield "defaults: FeatureLearningRegressor() as it is, the mean of members that learn their"
+    yield "features; the inputs of most relevance (how much predictions change without one, as a"
+    yield "part of their variance), and how smooth predictions are along them. feature learning"
+    yield "(with weights λ) and cross-validated share one setting and choose among the same maps."

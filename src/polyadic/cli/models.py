@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any
 
 import click
@@ -66,7 +66,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     default=True,
     help="Keep at most 1000 rows of the fit in the model file, for its report.",
 )
-@click.option("--verbose", is_flag=True, help="Print a line for each epoch or stage.")
+@click.option("--verbose", is_flag=True, help="Print a line for each epoch or trial.")
 @_JSON
 @force_option
 @config_option
@@ -264,15 +264,62 @@ def _describe(fitted: Fitted) -> Iterator[str]:
         )
     for message in facts["preparation"]:
         yield f"  {message}"
-    yield f"  {facts['epochs']} epochs, training loss {facts['loss']:.4g}"
+    yield f"  {_describe_fit(facts)}"
     yield from (f"  {line}" for line in _metric_lines(facts["held_out"], "held-out rows"))
-    yield "Feature weights λ"
-    shown = [entry for entry in facts["feature_weights"] if abs(entry["weight"]) >= 5e-4]
-    yield from (f"  {entry['weight']:7.3f}  {entry['feature_map']}" for entry in shown)
+    yield "Feature weights λ" + ": the part of the prediction of each map" * bool(facts["trials"])
+    yield from (f"  {weight:7.3f}  {name}" for name, weight in _list_weights(fitted.model))
+    if any("relevance" in entry for entry in inputs):
+        yield from _describe_learned(inputs)
+        return
     yield "Inputs"
-    for entry in inputs:
-        span = entry.get("deciles")
-        yield f"  {entry['name']}" + (f", {span[0]:g} to {span[-1]:g}" if span else "")
+    yield from (f"  {', '.join([entry['name'], *_span(entry)])}" for entry in inputs)
+
+
+def _list_weights(model: Any) -> list[tuple[str, float]]:
+    """Return the maps with the weights that can be seen, largest first."""
+    from polyadic.inspection import short_name
+
+    pairs = zip(map(short_name, model.feature_maps_), model.feature_weights_, strict=True)
+    return sorted((p for p in pairs if abs(p[1]) >= 5e-4), key=lambda pair: -abs(pair[1]))
+
+
+def _describe_fit(facts: dict[str, Any]) -> str:
+    """Say how the fit went; a search has many trials, whose last loss says little."""
+    if not facts["trials"]:
+        return f"{facts['epochs']} epochs, training loss {facts['loss']:.4g}"
+    ranks = sorted(set(facts["rank"]))
+    of = f"of rank {ranks[0]}" if len(ranks) == 1 else f"of ranks {ranks[0]} to {ranks[-1]}"
+    members = f"{len(facts['rank'])} member{'s' * (len(facts['rank']) != 1)}"
+    return f"{members} {of}, chosen in {facts['trials']} trials"
+
+
+def _describe_learned(inputs: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a table of what was learned about the inputs, the most relevant first."""
+    from polyadic.inspection import describe_kernel, write_number, write_part
+
+    yield "Inputs by relevance: how predictions change without one, as a part of their variance"
+    used = [entry for entry in inputs if entry["kind"] != "unused"]
+    rows = [["", "relevance", "kernel", "length scale", "basis functions", "values"]]
+    for entry in sorted(used, key=lambda entry: -entry["relevance"]):
+        length = write_number(entry["length_scale"], 2)
+        learned = [describe_kernel(entry["kernel"]), length, str(entry["n_basis"])]
+        rows.append([entry["name"], write_part(entry["relevance"]), *learned, *_span(entry)])
+    columns = zip_longest(*rows, fillvalue="")
+    widths = [max(len(cell) for cell in column) for column in columns]
+    # Text stands on the left, numbers on the right.
+    sides = "<><>><"
+    for row in rows:
+        cells = zip(row, sides, widths, strict=False)
+        yield "  " + "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
+    yield "  Length scales are in units of an input's range."
+    if len(used) < len(inputs):
+        yield f"  Unused: {', '.join(e['name'] for e in inputs if e['kind'] == 'unused')}"
+
+
+def _span(entry: dict[str, Any]) -> list[str]:
+    """Return the range of an input, where it is known."""
+    deciles = entry.get("deciles")
+    return [f"{deciles[0]:g} to {deciles[-1]:g}"] if deciles else []
 
 
 def _metric_lines(metrics: dict[str, Any] | None, rows: str = "rows") -> Iterator[str]:

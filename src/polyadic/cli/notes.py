@@ -50,6 +50,12 @@ def check_notes(path: str, notes: dict[str, Any], n_inputs: int) -> None:
             _check(path, name, partial(check, note))
 
 
+def check_learned(path: str, learned: Any, n_inputs: int) -> None:
+    """Raise a mistake unless a fit that learned its features says of each input what it found."""
+    if learned is not None:
+        _check(path, "inputs_", lambda: _check_summaries([dict(one) for one in learned], n_inputs))
+
+
 def _check(path: str, name: str, check: Callable[[], None]) -> None:
     try:
         check()
@@ -81,6 +87,16 @@ def _check_data(note: Any) -> None:
 def _check_inputs(note: Any, n_inputs: int) -> None:
     _check_texts([entry["name"] for entry in note])
     _check_numbers([entry["deciles"] for entry in note], (n_inputs, _N_DECILES))
+
+
+def _check_summaries(found: list[dict[str, Any]], n_inputs: int) -> None:
+    used = [one for one in found if one["kind"] != "unused"]
+    if len(found) != n_inputs or not used:
+        raise ValueError(f"{len(found)} inputs, {len(used)} of them used")
+    _check_texts([text for one in used for text in (one["name"], one["kernel"])])
+    for one in found:
+        _check_types(one, {"n_basis": int, "relevance": float})
+    _check_numbers([[one["relevance"], one["length_scale"]] for one in used], (None, 2))
 
 
 def _check_held_out(note: Any) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polyadic import FeatureLearningRegressor, __version__
 from polyadic.cli.errors import Mistake, warn
 from polyadic.cli.measures import Comparison, Fingerprint, Outside
-from polyadic.cli.notes import check_notes, read_preparation
+from polyadic.cli.notes import check_learned, check_notes, read_preparation
 from polyadic.cli.prepare import Preparation
 from polyadic.cli.tables import Table
 from polyadic.estimators.saving import load_with_notes, save
@@ -100,14 +100,25 @@ class Fitted:
             "version": self.notes.get("version"),
             "data": self.notes.get("data"),
             "target": self.preparation.target,
-            "inputs": self.notes.get("inputs") or [{"name": n} for n in self.preparation.names],
+            "inputs": self._inputs(),
             "preparation": self.preparation.messages,
             "held_out": kept.get("metrics"),
             "feature_weights": feature_weights(self.model),
+            "rank": _ranks(self.model),
+            "trials": len(getattr(self.model, "selection_", {}).get("stage", [])),
             "epochs": int(self.model.n_iter_),
             "loss": float(self.model.loss_curve_[-1]),
             "parameters": parameters(self.model),
         }
+
+    def _inputs(self) -> list[dict[str, Any]]:
+        """Return what is known of each input: its deciles, and what the fit learned about it."""
+        inputs = self.notes.get("inputs") or [{"name": n} for n in self.preparation.names]
+        learned = getattr(self.model, "inputs_", None)
+        if learned is None:
+            return list(inputs)
+        # A summary may have another name for an input that has none.
+        return [{**dict(one), **entry} for one, entry in zip(learned, inputs, strict=True)]
 
 
 def fit_model(
@@ -241,6 +252,7 @@ def open_model(path: str) -> Fitted:
         names = [f"x{index}" for index in range(model.n_features_in_)]
     preparation = read_preparation(path, notes, [str(name) for name in names])
     check_notes(path, notes, model.n_features_in_)
+    check_learned(path, getattr(model, "inputs_", None), model.n_features_in_)
     return Fitted(model, preparation, notes)
 
 
@@ -249,6 +261,12 @@ def feature_weights(model: Any) -> list[dict[str, Any]]:
     pairs = zip(model.feature_maps_, model.feature_weights_, strict=True)
     found = [{"feature_map": str(m), "weight": float(w)} for m, w in pairs]
     return sorted(found, key=lambda entry: -abs(entry["weight"]))
+
+
+def _ranks(model: Any) -> list[int]:
+    """Return the rank of each member; the linear trend of an old file is none."""
+    members = model.members_[: len(model.alpha_)]
+    return [int(member.model.cores[0][0].shape[1]) for member in members]
 
 
 def parameters(model: Any) -> dict[str, Any]:

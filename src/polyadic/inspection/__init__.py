@@ -6,8 +6,11 @@ terms (the model as products over groups of inputs) ─► partial dependence, i
 from polyadic.inspection._displays import (
     ConvergenceDisplay,
     FeatureWeightsDisplay,
+    InputRelevanceDisplay,
     PartialDependenceDisplay,
     PredictionDisplay,
+    SelectionDisplay,
+    describe_kernel,
     short_name,
 )
 from polyadic.inspection._importance import (
@@ -16,21 +19,25 @@ from polyadic.inspection._importance import (
     interaction_strengths,
     permutation_importance,
 )
-from polyadic.inspection._numbers import write_number, write_tick
+from polyadic.inspection._numbers import write_number, write_part, write_tick
 from polyadic.inspection._partial import PartialDependence, partial_dependence
 
 __all__ = [
     "ConvergenceDisplay",
     "FeatureWeightsDisplay",
     "InputEffects",
+    "InputRelevanceDisplay",
     "PartialDependence",
     "PartialDependenceDisplay",
     "PredictionDisplay",
+    "SelectionDisplay",
+    "describe_kernel",
     "input_effects",
     "interaction_strengths",
     "partial_dependence",
     "permutation_importance",
     "short_name",
     "write_number",
+    "write_part",
     "write_tick",
 ]

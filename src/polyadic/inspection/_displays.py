@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from polyadic.inspection._checks import input_names
 from polyadic.inspection._numbers import write_number, write_tick
 from polyadic.inspection._partial import PartialDependence, partial_dependence
 
@@ -78,8 +79,8 @@ class FeatureWeightsDisplay(_Display):
 class ConvergenceDisplay(_Display):
     """Training loss of each epoch, and the held-out error where the fit had one.
 
-    Of several members it is the first.  An automatic fit goes from few rows to all of them and
-    changes its settings on the way, so that its loss may jump or rise.
+    Of several members it is the first.  An automatic fit changes rank and penalty on the way,
+    and the number of rows where they are many, so that its loss may jump or rise.
 
     Parameters
     ----------
@@ -116,6 +117,120 @@ class ConvergenceDisplay(_Display):
         ax.set_xlabel("epoch")
         ax.set_ylabel("loss")
         ax.legend(frameon=False)
+        return self
+
+
+class InputRelevanceDisplay(_Display):
+    """Which inputs matter: how much predictions change without each, as a part of their variance.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the inputs.
+    relevance : ndarray of shape (n_inputs,)
+        Their relevance.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import InputRelevanceDisplay
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, n_features=5, random_state=0)
+    >>> model = polyadic.FeatureLearningRegressor(effort=0.2, random_state=0).fit(X, y)
+    >>> display = InputRelevanceDisplay.from_estimator(model)
+    >>> len(display.bars_)
+    5
+    """
+
+    def __init__(self, names: Sequence[str], relevance: NDArray[np.float64]) -> None:
+        self.names = list(names)
+        self.relevance = np.asarray(relevance, dtype=np.float64)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the relevance of the inputs of a fitted estimator."""
+        check_is_fitted(estimator)
+        found = getattr(estimator, "inputs_", None)
+        if found is None:
+            raise ValueError(
+                "`estimator` must have learned its features, and this one has no `inputs_`. Fit "
+                'FeatureLearningRegressor(feature_maps="auto"), or use `input_effects`.'
+            )
+        relevance = np.array([summary.relevance for summary in found])
+        return cls(input_names(estimator), relevance).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None, **bar_options: Any) -> Self:
+        """Draw one bar for each input, the largest first; options go to ``Axes.barh``."""
+        ax = self._begin(ax)
+        places, order = np.arange(len(self.names)), np.argsort(-self.relevance, kind="stable")
+        self.bars_ = ax.barh(places, self.relevance[order], **bar_options)
+        ax.set_yticks(places, [self.names[index] for index in order])
+        ax.invert_yaxis()
+        ax.set_xlabel("relevance")
+        return self
+
+
+class SelectionDisplay(_Display):
+    """Held-out error of each trial of an automatic fit, with its rank, and the least so far.
+
+    Parameters
+    ----------
+    ranks : sequence of int
+        Rank of each trial.
+    errors : sequence of float
+        Mean squared error of each on the held-out rows, in units of the target's variance.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import SelectionDisplay
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, n_features=5, random_state=0)
+    >>> model = polyadic.FeatureLearningRegressor(effort=0.2, random_state=0).fit(X, y)
+    >>> display = SelectionDisplay.from_estimator(model)
+    >>> len(display.errors) == len(model.selection_["rank"])
+    True
+    """
+
+    def __init__(self, ranks: Sequence[int], errors: Sequence[float]) -> None:
+        self.ranks = np.asarray(ranks, dtype=np.int64)
+        self.errors = np.asarray(errors, dtype=np.float64)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the trials of a fitted estimator."""
+        check_is_fitted(estimator)
+        found = getattr(estimator, "selection_", {})
+        # Fits of the first version had trials for each member apart, which are no one course.
+        if "penalty" not in found:
+            raise ValueError(
+                "`estimator` must have chosen one rank and penalty for all members, and this one "
+                'has no such trials. Fit FeatureLearningRegressor(feature_maps="auto").'
+            )
+        return cls(found["rank"], found["held_out_mse"]).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None, **line_options: Any) -> Self:
+        """Draw points, each rank with its own mark; options go to ``Axes.plot``."""
+        ax = self._begin(ax)
+        trials = np.arange(1, len(self.errors) + 1)
+        marks = "os^Dv<>ph*"
+        options = {"linestyle": "none", "markersize": 6, **line_options}
+        self.lines_ = []
+        for place, rank in enumerate(np.unique(self.ranks)):
+            own, mark = self.ranks == rank, marks[place % len(marks)]
+            self.lines_ += ax.plot(
+                trials[own], self.errors[own], marker=mark, label=f"rank {rank}", **options
+            )
+        least = np.minimum.accumulate(self.errors)
+        thin = {"color": "0.5", "linestyle": "-", "linewidth": 0.8, "zorder": 0}
+        (self.least_line_,) = ax.plot(trials, least, drawstyle="steps-post", **thin)
+        if self.errors.min() > 0 and self.errors.max() > 5 * self.errors.min():
+            _use_log_axis(ax)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_xlabel("trial")
+        ax.set_ylabel("held-out error / variance")
+        # Points may be anywhere on the axes, so the ranks stand above.
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderpad=0)
         return self
 
 
@@ -240,6 +355,21 @@ def _use_log_axis(ax: Any) -> None:
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_major_formatter(write_tick)
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+_SMOOTHNESS = {"matern12": "rough", "matern32": "smooth", "rbf": "very smooth"}
+
+
+def describe_kernel(kernel: str | None) -> str:
+    """Return how smooth functions of a kernel are, in words.
+
+    Examples
+    --------
+    >>> from polyadic.inspection import describe_kernel
+    >>> [describe_kernel(kernel) for kernel in ("matern12", "matern32", "rbf")]
+    ['rough', 'smooth', 'very smooth']
+    """
+    return "–" if kernel is None else _SMOOTHNESS.get(kernel, kernel)
 
 
 def short_name(feature_map: Any) -> str:

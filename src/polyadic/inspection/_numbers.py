@@ -31,6 +31,20 @@ def write_number(value: float, digits: int = 4) -> str:
     return "0" if text == "-0" else text.replace("-", "−")
 
 
+def write_part(value: float) -> str:
+    """Return a part of a whole in per cent.
+
+    Examples
+    --------
+    >>> from polyadic.inspection import write_part
+    >>> [write_part(value) for value in (0.3512, 0.07, 1e-5, 0.0)]
+    ['35.1 %', '7.0 %', '< 0.1 %', '0 %']
+    """
+    if value <= 0:
+        return "0 %"
+    return f"{100 * value:,.1f} %" if value >= 0.001 else "< 0.1 %"
+
+
 def write_tick(value: float, _place: int | None = None) -> str:
     """Return a number for an axis: short, and as exact as axes need it.
 

@@ -10,6 +10,7 @@ from polyadic.inspection import (
     ConvergenceDisplay,
     FeatureWeightsDisplay,
     PredictionDisplay,
+    SelectionDisplay,
     short_name,
     write_number,
 )
@@ -26,7 +27,7 @@ _MAX_BARS = 15
 
 def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]]:
     """Return the figures of each section."""
-    errors, inputs = findings.errors, findings.inputs
+    model, errors, inputs = subject.model, findings.errors, findings.inputs
     curves = [] if inputs is None else draw_curves(subject.target, inputs)
     if inputs is not None and inputs.pair is not None:
         curves.append(draw_pair(subject.target, inputs.pair))
@@ -34,8 +35,11 @@ def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]
         "errors": [] if errors is None else _draw_errors(subject, errors),
         "importance": [] if inputs is None else [_draw_importance(inputs.importances)],
         "dependence": curves,
-        "weights": [_draw_weights(subject.model)],
-        "convergence": [_draw_convergence(subject.model)],
+        # Members that learn their features all have one share, which needs no picture.
+        "fit": [
+            _draw_weights(model) if findings.learned is None else _draw_search(model),
+            _draw_convergence(model),
+        ],
     }
 
 
@@ -135,6 +139,26 @@ def _draw_weights(model: Any) -> Figure:
     )
 
 
+def _draw_search(model: Any) -> Figure:
+    """Draw the trials of an automatic fit."""
+    errors, ranks = model.selection_["held_out_mse"], model.selection_["rank"]
+    count, best = len(errors), int(np.argmin(errors))
+    least = f"{write_number(errors[best])} at rank {ranks[best]}, in trial {best + 1}"
+    return Figure(
+        "search",
+        draw("search", lambda ax: _paint_search(ax, SelectionDisplay(ranks, errors))),
+        f"Scatter plot of the held-out error of {count} trials, by their rank. The least is "
+        f"{least}.",
+        f"Mean squared error on rows held out, in units of the target's variance, for each of "
+        f"{count} trials of rank and penalty; the line is the least so far: {least}. A higher rank "
+        "is taken only where it pays.",
+    )
+
+
+def _paint_search(ax: Any, display: SelectionDisplay) -> None:
+    display.plot(ax=ax).least_line_.set_color(MUTED)
+
+
 def _draw_convergence(model: Any) -> Figure:
     loss = model.loss_curve_
     ends = f"from {write_number(loss[0])} to {write_number(loss[-1])}"
@@ -143,7 +167,14 @@ def _draw_convergence(model: Any) -> Figure:
         f"Loss of {whose} after each of its {len(loss)} epochs: a sweep over all cores and a step "
         "of the weights."
     )
-    if hasattr(model, "selection_"):
+    if hasattr(model, "inputs_"):
+        caption = (
+            f"Loss of {whose} after each of the {len(loss)} epochs of the trials that led to it. "
+            "Rank and penalty change on the way, and the number of rows where they are many: the "
+            "curve may jump and rise where the fit gets no worse. The last epochs, on all rows, "
+            "are not in it."
+        )
+    elif hasattr(model, "selection_"):
         caption = (
             f"Loss of {whose} after each of the {len(loss)} epochs that led to it. Its search goes "
             "from few rows to more and changes rank and penalty on the way, and the last epochs "

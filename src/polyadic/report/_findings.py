@@ -8,14 +8,35 @@ from typing import Any
 
 import numpy as np
 
+from polyadic.inspection import short_name
 from polyadic.report._errors import Errors, find_errors
 from polyadic.report._inputs import Inputs, find_inputs
 from polyadic.report._subject import Subject
 
 
 @dataclass(frozen=True)
+class LearnedInput:
+    """What the fit learned about an input; `curve` is the place of its curve, if it has one."""
+
+    name: str
+    relevance: float
+    kernel: str
+    length_scale: float
+    n_basis: int
+    curve: int | None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the fit learned about the inputs, the most relevant first, and those it left out."""
+
+    inputs: list[LearnedInput]
+    unused: list[str]
+
+
+@dataclass(frozen=True)
 class MemberFacts:
-    """What one member is; the linear trend that members share has no penalty of its own."""
+    """What one member is; a linear trend, as old files have it, has no penalty of its own."""
 
     feature_map: str
     n_basis: int
@@ -30,10 +51,12 @@ class Findings:
     """What a report says in numbers.
 
     `errors` is None where no rows were kept from the fit, `inputs` where there are no rows
-    to look at the model with, and `ranges` where nothing is known of its data.
+    to look at the model with, `ranges` where nothing is known of its data, and `learned` where
+    the features were named.
     """
 
     errors: Errors | None
+    learned: Learned | None
     inputs: Inputs | None
     ranges: list[tuple[str, float, float, float]] | None
     weights: list[tuple[str, float]]
@@ -50,9 +73,11 @@ def find(subject: Subject) -> Findings:
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         inputs = find_inputs(subject)
     ranges = subject.all_ranges
-    pairs = zip(map(str, model.feature_maps_), map(float, model.feature_weights_), strict=True)
+    names = [short_name(feature_map) for feature_map in model.feature_maps_]
+    pairs = zip(names, map(float, model.feature_weights_), strict=True)
     return Findings(
         errors=find_errors(subject),
+        learned=_find_learned(subject, inputs),
         inputs=inputs,
         ranges=None
         if ranges is None
@@ -61,6 +86,32 @@ def find(subject: Subject) -> Findings:
         members=_describe_members(model),
         loss=[float(value) for value in model.loss_curve_],
         epochs=int(model.n_iter_),
+    )
+
+
+def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
+    """Return what the model says of its inputs, under the names that they have here."""
+    summaries = getattr(subject.model, "inputs_", None)
+    if summaries is None:
+        return None
+    curves = {} if inputs is None else {c.name: place for place, c in enumerate(inputs.curves)}
+    owner = {name: column for column, names in subject.categories.items() for name in names}
+    named = list(zip(subject.names, summaries, strict=True))
+    found = [
+        LearnedInput(
+            name,
+            summary.relevance,
+            summary.kernel,
+            summary.length_scale,
+            summary.n_basis,
+            curves.get(owner.get(name, name)),
+        )
+        for name, summary in named
+        if summary.kind != "unused"
+    ]
+    return Learned(
+        sorted(found, key=lambda learned: -learned.relevance),
+        [name for name, summary in named if summary.kind == "unused"],
     )
 
 
@@ -78,11 +129,11 @@ def as_json(subject: Subject, findings: Findings) -> dict[str, Any]:
 
 
 def _describe_members(model: Any) -> list[MemberFacts]:
-    """Describe all members; the last ones, which have no α, are linear trends."""
+    """Describe all members; the last ones of old files, which have no α, are linear trends."""
     found = []
     for index, member in enumerate(model.members_):
         layout = member.layout
-        maps = [str(feature_map) for feature_map in layout.maps]
+        maps = [short_name(feature_map) for feature_map in layout.maps]
         is_trend = index >= len(model.alpha_)
         name = "linear trend" if is_trend else maps[0] if len(maps) == 1 else f"{len(maps)} maps"
         found.append(

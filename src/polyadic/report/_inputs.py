@@ -123,7 +123,7 @@ def find_inputs(subject: Subject) -> Inputs | None:
             for found, growth in zip(importances, growths, strict=True)
         ]
     order = sorted(range(len(columns)), key=lambda index: -importances[index].size)
-    first = order[:_N_CURVES]
+    first = _choose_curves(model, columns, order)
     predicted = model.predict(X)
     return Inputs(
         len(X),
@@ -132,6 +132,19 @@ def find_inputs(subject: Subject) -> Inputs | None:
         [_make_curve(X, columns[index], effects, index) for index in first],
         _find_pair(model, X, [columns[index] for index in first], float(predicted.std())),
     )
+
+
+def _choose_curves(model: Any, columns: list[Column], order: list[int]) -> list[int]:
+    """Return the columns to draw: those of most relevance, or else of most importance.
+
+    A category stands where the first of its levels stands.
+    """
+    learned = getattr(model, "inputs_", None)
+    if learned is None:
+        return order[:_N_CURVES]
+    relevance = [max(learned[place].relevance for place in c.places) for c in columns]
+    ranked = sorted(order, key=lambda index: -relevance[index])
+    return [index for index in ranked if relevance[index] > 0][:_N_CURVES] or ranked[:1]
 
 
 def find_columns(subject: Subject, X: NDArray[np.float64]) -> list[Column]:

@@ -8,7 +8,7 @@ import platform
 from importlib.resources import files
 from typing import Any
 
-from polyadic.inspection import write_number
+from polyadic.inspection import describe_kernel, write_number, write_part
 from polyadic.report._errors import Errors
 from polyadic.report._figures import make_figures
 from polyadic.report._findings import Findings, as_json, find
@@ -45,6 +45,9 @@ def _render(subject: Subject, findings: Findings) -> str:
     )
     environment.filters["number"] = _write
     environment.filters["count"] = "{:,}".format
+    environment.filters["smoothness"] = describe_kernel
+    environment.filters["part"] = write_part
+    environment.filters["short"] = lambda value: write_number(value, 2)
     environment.filters["score"] = lambda value: _write(None if value is None else round(value, 4))
     folder = files("polyadic.report")
     template = environment.from_string(folder.joinpath("template.html").read_text("utf-8"))
@@ -56,7 +59,8 @@ def _render(subject: Subject, findings: Findings) -> str:
         svg=Markup,
         cards=[] if findings.errors is None else _cards(findings.errors, subject.measured_on),
         automatic=hasattr(subject.model, "selection_"),
-        n_candidates=_count_candidates(subject.model),
+        n_members=len(subject.model.members_),
+        n_trials=len(getattr(subject.model, "selection_", {}).get("stage", [])),
         parameters=_list_parameters(subject.model),
         versions=_list_versions(),
     )
@@ -64,11 +68,6 @@ def _render(subject: Subject, findings: Findings) -> str:
 
 def _write(value: float | None) -> str:
     return "–" if value is None else write_number(value)
-
-
-def _count_candidates(model: Any) -> int:
-    """Return how many candidates an automatic fit screened."""
-    return list(getattr(model, "selection_", {}).get("stage", [])).count("screen")
 
 
 def _list_parameters(model: Any) -> list[tuple[str, str]]:
