@@ -6,6 +6,7 @@ wrong is the cell's result.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import time
@@ -23,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import models
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+START_LIMIT = 900.0  # seconds to load, compile and warm up, which no cell is charged with
 Outcome = dict[str, Any]  # mse, r2 and seconds; or why there are none
 
 
@@ -95,11 +97,11 @@ class _Worker:
         self.process = context.Process(target=_work, args=(end, threads), daemon=True)
         self.process.start()
         end.close()  # so that a process which ends is noticed here
-        self.began = time.perf_counter()
 
     def give(self, cell: Cell, sets: Sets) -> None:
-        self.cell, self.began = cell, time.perf_counter()
-        self.pipe.send((cell, *sets[cell.set_name]))
+        self.cell, self.began, self.given = cell, math.inf, time.perf_counter()
+        with suppress(OSError):  # if the process has just ended, reading will tell
+            self.pipe.send((cell, *sets[cell.set_name]))
 
     def read(self) -> Outcome | None:
         """Return the result, or None if the cell has only begun."""
@@ -109,9 +111,18 @@ class _Worker:
             self.process.join()
             return {"failed": f"the process ended with {self.process.exitcode}"}
         if message == "begun":
-            self.began = time.perf_counter()  # what came before was compilation
+            self.began = time.perf_counter()
             return None
         return dict(message)
+
+    def overdue(self, limit: float) -> Outcome | None:
+        """Return why the cell is given up, if it is."""
+        now = time.perf_counter()
+        if now - self.began > limit:
+            return {"failed": f"more than {limit:g} s"}
+        if math.isinf(self.began) and now - self.given > START_LIMIT:
+            return {"failed": f"it did not begin within {START_LIMIT:g} s"}
+        return None
 
     def dismiss(self) -> None:
         """Let the process end by itself, as it has nothing more to do."""
@@ -141,11 +152,11 @@ def run(
             ready = wait([worker.pipe for worker in workers], timeout=1.0)
             for worker in list(workers):
                 outcome = worker.read() if worker.pipe in ready else None
-                if outcome is None and time.perf_counter() - worker.began > limit:
-                    outcome = {"failed": f"more than {limit:g} s"}
-                    worker.stop()
                 if outcome is None:
-                    continue
+                    outcome = worker.overdue(limit)
+                    if outcome is None:
+                        continue
+                    worker.stop()
                 yield worker.cell, outcome
                 if worker.process.is_alive() and waiting:
                     worker.give(waiting.pop(), sets)
