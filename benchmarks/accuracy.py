@@ -237,14 +237,16 @@ def with_effort(sets: dict[str, Any]) -> dict[str, Any]:
 
 def page(results: dict[str, Any]) -> str:
     """Return what was asked, errors and times, in Markdown."""
+    if "machine" not in results:
+        return "Not measured yet: `python -m benchmarks.accuracy --help` tells how."
     host, sets = results["machine"], results["sets"]
     versions = ", ".join(f"{name} {host[name]}" for name in ("python", "numpy", "scikit-learn"))
     parts = [f"Measured on: {host['cpu']}, {host['cpus']} CPUs, {versions}."]
     real = {name: sets[name] for name in KNOWN if name in sets and name not in MADE_UP}
     made_up = {name: sets[name] for name in MADE_UP if name in sets}
-    if real:
+    if compare.counts(real):
         parts += ["### Asked and reached: real tables", counts_table(real)]
-    if made_up:
+    if compare.counts(made_up):
         parts += ["### The same on made-up problems", counts_table(made_up)]
     if MANY_INPUTS in sets:
         parts += [many_inputs(sets[MANY_INPUTS])]

@@ -192,6 +192,10 @@ def test_results_of_several_calls_meet_in_one_page(tmp_path):
     assert accuracy.record(stored, 501, 8, threads=1)["models"] == {}
 
 
+def test_a_page_without_results_says_so():
+    assert accuracy.page(accuracy.stored(None)).startswith("Not measured yet")
+
+
 def test_only_cells_that_a_model_can_do_are_planned():
     sets = {"few": (np.zeros((100, 2)), np.zeros(100)), "many": (np.zeros((15_000, 2)),) * 2}
     plan = accuracy.plan(sets, ["process", "ridge"], n_splits=None, title=None)
