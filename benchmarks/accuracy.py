@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,8 @@ TIMED: dict[str, Callable[[], Any] | None] = {
 
 def main() -> None:
     arguments = _arguments()
+    # Ended from outside, it ends its processes too; --missing goes on from what is stored.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results = stored(arguments.out)
     if not arguments.report:
         results["machine"] = machine.describe()
