@@ -55,6 +55,10 @@ def _four_of_many(X: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(4 * X[:, 0] * X[:, 1] + X[:, 2] + np.sin(4 * X[:, 3]))
 
 
+def _three_of_many(X: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(4 * X[:, 0] * X[:, 1] + 2 * np.sin(4 * X[:, 2]))
+
+
 COLLECTION: dict[str, Problem] = {
     "diabetes": lambda: load_diabetes(return_X_y=True),
     "friedman1": lambda: make_friedman1(600, noise=1.0, random_state=1),
@@ -68,6 +72,7 @@ COLLECTION: dict[str, Problem] = {
     "correlated": correlated,
     "one-input": uniform(lambda X: X[:, 0] * np.sin(12 * X[:, 0]), 300, 1, 0.1),
     "fifty-inputs": uniform(_four_of_many, 1000, 50, 0.3),
+    "two-hundred-inputs": uniform(_three_of_many, 375, 200, 0.3),  # 300 rows to learn from
     "few-rows": uniform(lambda X: X[:, :5].sum(axis=1), 120, 30, 0.3),
     "linear": uniform(lambda X: X @ np.arange(10) / 3, 500, 10, 0.5),
     "noise": uniform(lambda X: np.zeros(len(X)), 500, 8, 1.0),
