@@ -128,8 +128,8 @@ class InputSummary:
     n_basis : int
         Number of basis functions.
     relevance : float
-        Part of the prediction's variance that is lost without the input; where inputs work
-        together the parts sum to more than one.
+        Part of the prediction's variance that is lost without the input, as far as inputs do
+        not rise and fall together; where they work together the parts sum to more than one.
     """
 
     name: str
@@ -155,10 +155,13 @@ def summarise_inputs(
     summaries = []
     for d, name in enumerate(names):
         found = [table for m in members if (table := m.layout.inputs[d].table) is not None]
+        effect = float(relevance[d])
         if not found:
-            summaries.append(InputSummary(name, "unused", None, None, 1, 0.0))
+            # A linear trend may still use what kernels have no use for.
+            kind, n_basis = ("number", 2) if effect else ("unused", 1)
+            summaries.append(InputSummary(name, kind, None, None, n_basis, effect))
             continue
-        first, effect = found[0], float(relevance[d])
+        first = found[0]
         summaries.append(
             InputSummary(name, "number", first.kernel, first.length_scale, first.n_basis, effect)
         )

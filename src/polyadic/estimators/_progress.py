@@ -87,8 +87,8 @@ class Progress:
 
             def on_trial(stage: str, trial: Trial, fraction: float, members: MembersSoFar) -> None:
                 self._print(
-                    index,
-                    f"{stage:<6}",
+                    None,
+                    f"{stage:<7}",
                     f"held-out MSE {trial.error:.6f}",
                     f"rank {trial.rank}",
                     f"penalty × {trial.factor:g}",
@@ -146,9 +146,10 @@ class Progress:
         )
         return bool(stop)
 
-    def _print(self, index: int, *parts: str) -> None:
+    def _print(self, index: int | None, *parts: str) -> None:
         seconds = f"{time.perf_counter() - self._began:.1f} s"
-        self._write("  ".join([f"member {index + 1}/{self._n_members}", *parts, seconds]))
+        member = [] if index is None else [f"member {index + 1}/{self._n_members}"]
+        self._write("  ".join([*member, *parts, seconds]))
 
     def _write(self, line: str) -> None:
         if self._estimator.verbose and self._estimator.verbose != "auto":

@@ -41,10 +41,11 @@ class FeatureLearningRegressor(CPDRegressor):
     The model is f(x) = [Σₚ λₚ φₚ(x)]ᵀw: a weighted sum of P candidate feature maps against
     a weight tensor w of rank R, learned by alternating least squares.
 
-    With ``feature_maps="auto"`` the model is the mean of a few members.  Each chooses a
-    feature map, the sizes, the penalty and the scaling of its inputs by the error on rows it
-    holds out, and is then fitted to all rows.  With named maps, w and λ are learned together
-    as in the paper, so that one fit replaces a cross-validated search over the maps.
+    With ``feature_maps="auto"`` the features learn themselves.  Each input has a kernel and a
+    length scale of its own, the most likely ones for a few hundred rows, and the kernel's
+    eigenfunctions as features; rank and penalty are chosen by the error on held-out rows, and
+    the model is the mean of a few members.  With named maps, w and λ are learned together as
+    in the paper, so that one fit replaces a cross-validated search over the maps.
 
     Parameters
     ----------
@@ -53,12 +54,13 @@ class FeatureLearningRegressor(CPDRegressor):
         ``objective="complex"``, ``nonnegative=True``, ``quantized=False`` or a number for
         `max_iter` means seven damped Fourier maps, learned together.
     n_basis : "auto", int or list of int, default="auto"
-        Basis functions of every input, or of each; a power of two if quantized.  An input
-        with one takes no part.
+        Basis functions of every input, or of each; with named maps a power of two if
+        quantized.  An input with one takes no part.
     rank : "auto" or int, default="auto"
         Rank R of the weight tensor.
     quantized : bool, default=True
-        Whether an input has log2(n_basis) cores of two rows, or one core of n_basis rows.
+        Whether an input of named maps has log2(n_basis) cores of two rows, or one core of
+        n_basis rows.
     alpha : "auto" or float, default="auto"
         Strength of the penalty ½α‖w‖².
     beta : float, default=0.1
@@ -79,7 +81,7 @@ class FeatureLearningRegressor(CPDRegressor):
         Members whose mean predicts.  With named maps "auto" is one.
     effort : float, default=1.0
         Time that an automatic fit may take, in units of the default: it scales the number
-        of members and the work of their search.
+        of members and the most work of their search.
     max_time : float, optional
         Seconds after which a fit comes to an end with the best that it has; the step under way
         is finished first, and one epoch is always done.  The first fit after an installation
@@ -97,8 +99,9 @@ class FeatureLearningRegressor(CPDRegressor):
         What computes a chunk of rows.
     device : str, optional
         Where to compute, such as "cuda"; None is the CPU.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of state and assembly; sums and solves are always double.
+    dtype : {"auto", "float64", "float32"}, default="auto"
+        Precision of state and assembly; sums and solves are always double.  "auto" is single
+        precision for automatic fits to more than 20,000 rows, and double for all others.
     chunk_size : "auto" or int, default="auto"
         Rows of a chunk.
     subsample : float, optional
@@ -134,8 +137,11 @@ class FeatureLearningRegressor(CPDRegressor):
         Everything that predicts, with the share of each.
     alpha_, rank_ : ndarray
         Penalty and rank of each member.
+    inputs_ : list of InputSummary
+        Automatic fits only: of every input its name, kind, kernel, length scale, number of
+        basis functions and relevance; pass it to ``pandas.DataFrame``.
     selection_ : dict of lists
-        Automatic fits only: every candidate tried, with its held-out error; pass it to
+        Automatic fits only: every rank and penalty tried, with its held-out error; pass it to
         ``pandas.DataFrame``.
     loss_curve_ : list of float
         Loss of the first member after each epoch.
@@ -342,6 +348,10 @@ class FeatureLearningRegressor(CPDRegressor):
             validation_fraction=self.validation_fraction,
         )
 
+    def _names(self, data: Data) -> list[str]:
+        """Return the names of the inputs, as scikit-learn makes them where there are none."""
+        return list(getattr(self, "feature_names_in_", [f"x{d}" for d in range(data.n_inputs)]))
+
     def _spec_for(self, data: Data) -> ComputeSpec:
         """Return what an automatic fit computes with: many rows in single precision."""
         spec = self._spec()
@@ -355,13 +365,13 @@ class FeatureLearningRegressor(CPDRegressor):
         """Set the fitted attributes from what a search came to."""
         self._set_members(data, members)
         self.alpha_ = np.array(search.alphas_of_members(best))
-        self.rank_ = np.full(len(members), best.rank)
+        self.rank_ = np.full(len(self.alpha_), best.rank)
         self.selection_ = {name: [row[name] for row in search.log] for name in search.log[0]}
         self.loss_curve_ = list(best.losses)
         self.n_iter_ = len(best.losses)
         some = data.gather_about(_SHARE_ROWS, seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
-            self.inputs_ = summarise_inputs(members, input_names(self), compute, some.X)
+            self.inputs_ = summarise_inputs(members, self._names(data), compute, some.X)
         self.feature_maps_ = list(shares)
         self.feature_weights_ = np.array(list(shares.values()))

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from polyadic.compute import Compute
 from polyadic.model.als import Model, Samples
+from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part
-from polyadic.rows.view import Member, View
+from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.search.learned import LearnedFeatures
+from polyadic.search.trend import linear_trend
 from polyadic.sources.data import Data
 
 
@@ -89,9 +91,12 @@ class Group:
         residual = self._y - np.mean(responses, axis=0)
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
-    def shrinkage(self, responses: Sequence[NDArray[np.float64]]) -> tuple[float, float, float]:
-        """Return the sums that say how far to shrink the mean: f·y, f·f and y·y."""
-        mean, weight = np.mean(responses, axis=0), self._weight
-        columns = np.stack([mean * self._y, mean**2, self._y**2]).sum(axis=2)
-        sums = columns.sum(axis=1) if weight is None else columns @ weight
-        return float(sums[0]), float(sums[1]), float(sums[2])
+    def blend_sums(
+        self, responses: Sequence[NDArray[np.float64]], compute: Compute
+    ) -> NormalEquations:
+        """Return the sums that say which shares of the mean and of a line fit these rows best."""
+        line = standard_prediction([linear_trend(self.levels[0])], self._X, compute.predict)
+        columns = np.stack([np.mean(responses, axis=0), on_host(line)], axis=2)
+        n_targets = self._y.shape[1]
+        weight = None if self._weight is None else np.repeat(self._weight, n_targets)
+        return NormalEquations.of(columns.reshape(-1, 2), self._y.ravel(), weight)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
-from polyadic.features.tables import knot_mass, positions
+from polyadic.features.tables import N_KNOTS, knot_mass, positions
 from polyadic.model.evidence import (
     KERNELS,
     Evidence,
@@ -85,6 +85,11 @@ def learn_features(
         for blend in BLENDS:
             if blend:
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
+    if settings.n_basis is not None and max(settings.n_basis) > N_KNOTS:
+        raise ValueError(
+            f'`n_basis` must be {N_KNOTS} or less with feature_maps="auto", got '
+            f'{max(settings.n_basis)}. Pass n_basis="auto", which takes what the rows support.'
+        )
     seen, many = _Sample(rows, scalings), data.n_distinct > _MANY_ROWS
     count = _MOST_WAYS if many else min(count, _MOST_WAYS)
     found = []

@@ -13,7 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations, islice
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -22,11 +24,13 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.members import ignore_overflow
 from polyadic.model import als, cpd
+from polyadic.model.normal import NormalEquations
 from polyadic.rows.view import Member, View
 from polyadic.samples.workers import Workers
 from polyadic.search.groups import Group, Seat
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.settings import Settings, epoch_seconds, most_rank
+from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Journal, NoJournal, Trial
 from polyadic.sources.data import Data
 
@@ -121,7 +125,7 @@ class Search:
             self._level = level
             if level and self._affords(trial):
                 # Errors after few rows say little about what all of them can teach.
-                trial = self._train("all", trial)
+                self.best = trial = self._train("all", trial)
             trial = self._climb(trial)
         return self._finish(trial)
 
@@ -135,7 +139,8 @@ class Search:
         order = list(range(n_ways))
         if places < n_ways:
             self.seats = [Seat(0, i, *way, self._seeds[0]) for i, way in enumerate(self._ways)]
-            trial = self._new_trial(min(_FIRST_RANK, self._most_rank()), _FACTORS_OF_MANY_ROWS[0])
+            rank = min(self._first_rank, self._most_rank())
+            trial = self._new_trial(rank, _FACTORS_OF_MANY_ROWS[0])
             done = self._journal.result(lambda: self._best_epoch(trial, _EPOCHS["start"]))
             self._spent += self._cost(trial, _EPOCHS["start"])
             pairs = zip(self.seats, done.models, strict=True)
@@ -148,13 +153,14 @@ class Search:
 
     def _start(self) -> Trial:
         """Return the best of a few penalties at a low rank."""
-        rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
+        rank = self._settings.rank or min(self._first_rank, self._most_rank())
         factors: Sequence[float]
         factors = _FIRST_FACTORS if self._data.n_distinct <= _FEW_ROWS else _FACTORS_OF_MANY_ROWS
         factors = factors if self._settings.alpha is None else (1.0,)
         first = self._new_trial(rank, 1.0)
         starts = [replace(first, factor=factor) for factor in factors]
-        return min((self._train("start", each) for each in starts), key=lambda each: each.error)
+        self.best = min((self._train("start", each) for each in starts), key=lambda t: t.error)
+        return self.best
 
     def _new_trial(self, rank: int, factor: float) -> Trial:
         """Return a trial with a random start for every seat."""
@@ -172,7 +178,8 @@ class Search:
         while idle < len(turns) and not self._is_late():
             moved = turns[turn % len(turns)](trial)
             idle = 0 if moved.error < trial.error * (1 - _GAIN) else idle + 1
-            trial, turn = moved, turn + 1
+            self.best = trial = moved
+            turn += 1
         return trial
 
     def _go_on(self, trial: Trial) -> Trial:
@@ -213,6 +220,12 @@ class Search:
         least = 1 - _GAIN if tried.rank > trial.rank else 1.0
         return tried if tried.error < trial.error * least else trial
 
+    @property
+    def _first_rank(self) -> int:
+        """The rank to start with."""
+        few = self._data.n_distinct <= _FEW_ROWS
+        return _FIRST_RANK if few else self._compute.limits.first_rank
+
     def _most_rank(self) -> int:
         """Return the greatest rank to try."""
         own = max(cpd.most_terms(seat.features.layout.core_sizes) for seat in self.seats)
@@ -233,8 +246,7 @@ class Search:
         epochs = _EPOCHS.get(stage, _USUAL_EPOCHS)
         done = self._journal.result(lambda: self._best_epoch(trial, epochs))
         self._spent += self._cost(trial, epochs)
-        if self.best is None or done.error < self.best.error or stage == "all":
-            self.best = done
+        self.best = self.best or done
         self._note(stage, done, epochs)
         return done
 
@@ -303,14 +315,14 @@ class Search:
 
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
-        share = self._shrinkage(trial)
+        shares = self._shares(trial)
         if not self._is_late():
             alphas = self._alphas(trial)
 
-            def fit(index: int, compute: Compute) -> als.Model:
+            def fit(index: int, compute: Compute) -> als.Fit | None:
                 seat = self.seats[index]
                 if seat.way not in trial.ways:
-                    return trial.models[index]
+                    return None
                 return als.fit(
                     self._data.samples(compute, seat.features.layout, view=seat.view),
                     als.Objective(alphas[index]),
@@ -318,11 +330,20 @@ class Search:
                     als.Stopping(max_iter=_EPOCHS["finish"]),
                     mix_first=False,
                     keeper=self._keepers[index] if self._keepers else None,
-                ).last.model
+                )
 
-            trial = replace(trial, models=tuple(self._for_each(fit)))
+            fits = self._for_each(fit)
+            pairs = zip(fits, trial.models, strict=True)
+            models = tuple(model if fit is None else fit.last.model for fit, model in pairs)
+            first = next(fit for fit in fits if fit is not None)
+            losses = (*trial.losses, *(epoch.loss for epoch in first.history))
+            trial = replace(trial, models=models, losses=losses)
+        self.best = trial
         self._on_trial("finish", trial, 1.0)
-        return self.members(trial, share)
+        members = self.members(trial, shares[0])
+        if shares[1]:
+            members.append(replace(linear_trend(self._data), share=shares[1]))
+        return members
 
     def members(self, trial: Trial, share: float = 1.0) -> list[Member]:
         """Return the members of the mean, those of the ways that held-out rows prefer."""
@@ -337,23 +358,26 @@ class Search:
         """Return the penalty of each member of the mean."""
         return self._members_of(self._alphas(trial), trial.ways)
 
-    def _shrinkage(self, trial: Trial) -> float:
-        """Return the factor in [0, 1] that fits the held-out rows best; 0 if it gains nothing."""
-        responses = [
-            self._groups[seat.group].respond(self._compute, seat, model)
-            for seat, model in zip(self.seats, trial.models, strict=True)
+    def _shares(self, trial: Trial) -> tuple[float, float]:
+        """Return the shares of the mean and of a linear trend that fit the held-out rows best.
+
+        Neither is negative and their sum is one at most.  These rows chose the model, so a gain
+        within their noise is none: then there is no trend, or nothing but the mean target.
+        """
+        pairs = list(zip(self.seats, trial.models, strict=True))
+        responses = [self._groups[s.group].respond(self._compute, s, m) for s, m in pairs]
+        chosen = [self._members_of(responses, trial.ways, g) for g in range(len(self._groups))]
+        sums = [
+            g.blend_sums(c, self._compute) for g, c in zip(self._groups, chosen, strict=True) if c
         ]
-        sums = np.zeros(3)
-        for group, rows in enumerate(self._groups):
-            chosen = self._members_of(responses, trial.ways, group)
-            if chosen:
-                sums += rows.shrinkage(chosen)
-        moment, power, norm2 = sums.tolist()
-        share = float(np.clip(moment / power, 0.0, 1.0)) if power > 0 else 0.0
-        error = norm2 - 2 * share * moment + share**2 * power
-        # These rows chose the model, so a gain within their noise is none.
-        least = max(_GAIN, 0.5 / float(np.sqrt(sum(len(g) for g in self._groups))))
-        return share if error < (1 - least) * norm2 else 0.0
+        equations = reduce(add, sums)
+        noise = max(_GAIN, 0.5 / float(np.sqrt(sum(map(len, self._groups)))))
+        best, least = (0.0, 0.0), (1 - noise) * equations.target_norm2
+        for shares in shrunk_shares(equations):
+            error = equations.squared_error(np.array(shares))
+            if error < least:
+                best, least = shares, error * (1 - noise)
+        return best
 
     def _is_late(self) -> bool:
         """Whether the time of the search is over."""
@@ -387,3 +411,22 @@ class Search:
         # A search mostly ends by itself before its budget does.
         by_trials = 1 - 1 / (1 + len(self.log) / 12)
         self._on_trial(stage, trial, min(0.98, max(by_trials, self._spent / self._budget)))
+
+
+def shrunk_shares(equations: NormalEquations) -> list[tuple[float, float]]:
+    """Return the best shares of the first of two models alone, and of both together.
+
+    Shares are not negative and sum to one at most.  Of a quadratic of two unknowns the least
+    is inside of that triangle or on one of its sides.
+    """
+    (a, b), (_, c), moment = *equations.gram, equations.moment
+    alone = float(np.clip(moment[0] / a, 0.0, 1.0)) if a > 0 else 0.0
+    other = float(np.clip(moment[1] / c, 0.0, 1.0)) if c > 0 else 0.0
+    spread = a - 2 * b + c
+    t = float(np.clip((moment[0] - moment[1] - b + c) / spread, 0.0, 1.0)) if spread > 0 else 1.0
+    inside = np.linalg.lstsq(equations.gram, moment, rcond=None)[0]
+    both = [(alone, 0.0), (0.0, other), (t, 1 - t)]
+    if (inside >= 0).all() and inside.sum() <= 1:
+        both.append((float(inside[0]), float(inside[1])))
+    best = min(both, key=lambda shares: equations.squared_error(np.array(shares)))
+    return [(alone, 0.0), best]

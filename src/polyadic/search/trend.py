@@ -7,7 +7,7 @@ two basis functions: views, prediction, model files and reports need not know th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,7 +48,9 @@ def linear_trend(data: Data) -> Member:
     sums = data.store.reduce("trend", partial(linear_sums, view=data.view))
     columns = [_ridge(equations, sums.n_rows) for equations in sums.equations]
     model = linear_model(np.column_stack(columns))
-    return Member(data.view.inputs, linear_layout(data.n_inputs), model)
+    # Beyond the training range the line is level, so that what it says is bounded.
+    inputs = replace(data.view.inputs, slopes=np.zeros(data.n_inputs))
+    return Member(inputs, linear_layout(data.n_inputs), model)
 
 
 def linear_sums(rows: Rows, first_row: int, view: View) -> LinearSums:
