@@ -173,18 +173,26 @@ def _relevance(members: Sequence[Member], compute: Compute, X: Any) -> NDArray[n
 
     Half the mean squared change, over the variance of the prediction (Jansen's estimate).
     """
-    xp, used = array_namespace(X), [member for member in members if member.share]
+    used = [member for member in members if member.share]
     relevance = np.zeros(X.shape[1])
     if not used:
         return relevance
     others = np.random.RandomState(0).permutation(len(X))
-    usual = on_host(standard_prediction(used, X, compute.predict))
-    variance = float(usual.var(axis=0).sum())
-    for d in range(X.shape[1]):
-        if variance <= 0 or not any(m.layout.inputs[d].core_sizes for m in used):
-            continue
-        changed = xp.asarray(X, copy=True)
-        changed[:, d] = X[others, d]
-        other = on_host(standard_prediction(used, changed, compute.predict))
-        relevance[d] = float(((other - usual) ** 2).mean(axis=0).sum()) / (2 * variance)
+    scaled = [member.inputs.apply(X) for member in used]
+
+    def predict(member: Member, X: Any) -> NDArray[np.float64]:
+        weights, layout = member.model.map_weights, member.layout
+        each = (compute.predict(X, cores, weights, layout) for cores in member.model.cores)
+        return member.share * np.column_stack([on_host(response) for response in each])
+
+    usual = [predict(member, X) for member, X in zip(used, scaled, strict=True)]
+    variance = float(np.sum(usual, axis=0).var(axis=0).sum())
+    for d in range(X.shape[1]) if variance > 0 else ():
+        change = np.zeros_like(usual[0])
+        for member, Z, before in zip(used, scaled, usual, strict=True):
+            if member.layout.inputs[d].core_sizes:
+                other = array_namespace(Z).asarray(Z, copy=True)
+                other[:, d] = Z[others, d]
+                change += predict(member, other) - before
+        relevance[d] = float((change**2).mean(axis=0).sum()) / (2 * variance)
     return relevance

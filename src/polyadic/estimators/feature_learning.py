@@ -29,7 +29,7 @@ from polyadic.search.trials import Trial
 from polyadic.sources.data import Data
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
-_SHARE_ROWS = 2_000  # for `feature_weights_` and `inputs_`
+_SHARES = 20_000  # values that `feature_weights_` and `inputs_` are taken from
 _DOUBLE_ROWS = 20_000  # up to so many rows an automatic fit computes in double precision
 
 _AUTO = StrOptions({"auto"})
@@ -369,7 +369,7 @@ class FeatureLearningRegressor(CPDRegressor):
         self.selection_ = {name: [row[name] for row in search.log] for name in search.log[0]}
         self.loss_curve_ = list(best.losses)
         self.n_iter_ = len(best.losses)
-        some = data.gather_about(_SHARE_ROWS, seed=0)
+        some = data.gather_about(max(200, _SHARES // data.n_inputs), seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
             self.inputs_ = summarise_inputs(members, self._names(data), compute, some.X)

@@ -131,6 +131,16 @@ class Table:
         return hash(self._key)
 
 
+def variation(kernel: str, length_scale: float, mass: NDArray[Any]) -> float:
+    """Return a bound of all eigenvalues but the first, at the cost of none of them.
+
+    They sum to one, and the first is no less than what a constant function gets.
+    """
+    u = knots()
+    K = np.exp(log_kernel(np.abs(u[:, None] - u) / length_scale, kernel))
+    return float(1 - mass @ K @ mass / mass.sum() ** 2)
+
+
 def knots() -> NDArray[np.float64]:
     """Return the knots of every table, in units of the training range."""
     return np.linspace(-MARGIN, 1 + MARGIN, N_KNOTS)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
-from polyadic.features.tables import N_KNOTS, knot_mass, positions
+from polyadic.features.tables import N_KNOTS, knot_mass, positions, variation
 from polyadic.model.evidence import (
     KERNELS,
     Evidence,
@@ -47,6 +47,8 @@ _MANY_ROWS = 20_000
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
+# An input takes part if its kernel varies by this much of what the most relevant one does.
+_LEAST_VARIATION = 1e-3
 
 
 @dataclass(frozen=True)
@@ -131,18 +133,23 @@ class _Sample:
         """Return the tables of one kernel; inputs that do not matter take no part."""
         X, (low, high) = np.asarray(self.scalings[blend].apply(self.rows.X)), self.range(blend)
         ratio = max(evidence.noise / evidence.signal, _LEAST_RATIO)
+        lengths, kernel = evidence.length_scales, evidence.kernel
+        masses = [
+            knot_mass(positions(X[:, d], low[d], high[d]), self.rows.weight)
+            for d in range(len(lengths))
+        ]
+        varies = [variation(kernel, *each) for each in zip(lengths, masses, strict=True)]
         least = max(_CUT * ratio / n_rows, _LEAST_EIGENVALUE)
-        lengths = evidence.length_scales
+        needed = max(least, _LEAST_VARIATION * max(varies))
         inputs: list[Tabled | Unused] = []
-        for d, length in enumerate(lengths.tolist()):
+        for d, mass in enumerate(masses):
             fixed = None if settings.n_basis is None else settings.n_basis[d]
-            if high[d] <= low[d] or fixed == 1:
+            if high[d] <= low[d] or fixed == 1 or (fixed is None and varies[d] < needed):
                 inputs.append(Unused())
                 continue
-            mass = knot_mass(positions(X[:, d], low[d], high[d]), self.rows.weight)
             table = Table.mercer(
-                evidence.kernel,
-                length,
+                kernel,
+                lengths[d],
                 low=float(low[d]),
                 high=float(high[d]),
                 mass=mass,
@@ -154,7 +161,7 @@ class _Sample:
         if all(type(each) is Unused for each in inputs):
             inputs[int(np.argmin(lengths))] = Tabled(_constant())
         typical = float(np.exp(np.median(np.log(lengths))))
-        return TensorLayout((MercerFeatures(evidence.kernel, typical),), tuple(inputs))
+        return TensorLayout((MercerFeatures(kernel, typical),), tuple(inputs))
 
 
 def _constant() -> Table:
@@ -172,37 +179,36 @@ def _choose_kernels(
     screened = screen(views, few.rows.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)
     if many:
         screened = [next(s for s in screened if s[1] == kernel) for kernel in KERNELS]
-    # Two climbs find more: one begins with what fewer rows said and lets inputs go, the other
-    # begins afresh and keeps them.
-    climbs = [
-        (b, e, prior)
-        for b, _, e in screened[:count]
-        for prior in ((False,) if many else (False, True))
-    ]
+    # Two climbs find more: one goes on from what fewer rows said and lets inputs go, the other
+    # begins afresh and keeps them, unless they are many.
+    starts = [(None, sparse)] if many else [(None, sparse), (True, True)]
+    climbs = [(b, e, e if warm else None, p) for b, _, e in screened[:count] for warm, p in starts]
     learned = workers.map(lambda climb: _learn(more, *climb), climbs)
     best: dict[tuple[float, str], tuple[float, Evidence]] = {}
-    for (blend, found, _), (value, evidence) in zip(climbs, learned, strict=True):
-        key = blend, found.kernel
+    for (blend, *_), (value, evidence) in zip(climbs, learned, strict=True):
+        key = blend, evidence.kernel
         if key not in best or value > best[key][0]:
             best[key] = value, evidence
     ranked = sorted(best.items(), key=lambda each: -each[1][0])
     return [(blend, evidence) for (blend, _), (_, evidence) in ranked[:count]]
 
 
-def _learn(sample: _Sample, blend: float, found: Evidence, sparse: bool) -> tuple[float, Evidence]:
+def _learn(
+    sample: _Sample, blend: float, found: Evidence, start: Evidence | None, sparse: bool
+) -> tuple[float, Evidence]:
     """Return what more rows say of a kernel, and how good it is.
 
     The evidence alone is partial to kernels that are sure of themselves; leaving rows out
     tells which of them predict.
     """
-    X = sample.scaled(blend)
+    X, rows = sample.scaled(blend), sample.rows
     evidence = maximise_evidence(
         X,
-        sample.rows.y,
+        rows.y,
         found.kernel,
-        weight=sample.rows.weight,
-        start=found if sparse else None,
+        weight=rows.weight,
+        start=start,
         sparse=sparse,
         max_evaluations=20,
     )
-    return evidence.value + leave_one_out(X, sample.rows.y, evidence, sample.rows.weight), evidence
+    return evidence.value + leave_one_out(X, rows.y, evidence, rows.weight), evidence

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.gram import sums
 from polyadic.features import TensorLayout
+from polyadic.features.tables import positions
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.jit import inline, jit
@@ -39,9 +40,9 @@ class TableChunk(Chunk):
         self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
     ) -> None:
         self.values = [table.values.astype(dtype) for table in layout.tables]
-        pairs = zip(layout.core_inputs, layout.tables, strict=True)
-        positions = [table.positions(rows.X[:, column]) for column, table in pairs]
-        self.positions = np.array(positions, dtype=dtype)
+        low, high = np.array([(table.low, table.high) for table in layout.tables]).T
+        unit = (rows.X[:, list(layout.core_inputs)] - low) / np.where(high > low, high - low, 1.0)
+        self.positions = np.ascontiguousarray(positions(unit, 0.0, 1.0).T, dtype=dtype)
         self.y = rows.y.astype(dtype, copy=False)
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         self.weight = weight.astype(dtype, copy=False)
