@@ -254,6 +254,7 @@ class Search:
 
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
+        self.best = trial  # one a little better may have been found too costly for its gain
         share = self._shrinkage(trial)
         models = list(trial.models)
         if not self._is_late():
