@@ -25,7 +25,7 @@ from polyadic.model.mixing import MIXINGS
 from polyadic.search.learned import learn_features
 from polyadic.search.search import Search
 from polyadic.search.settings import Settings
-from polyadic.search.trials import Trial
+from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
@@ -296,7 +296,7 @@ class FeatureLearningRegressor(CPDRegressor):
         deadline = np.inf if self.max_time is None else began + self.max_time
         progress = Progress(self, passed, data, 1, 0)
         opened = data.open_compute(self._spec_for(data))
-        with opened as compute, self._checkpoint(data) as checkpoint:
+        with opened as compute, self._checkpoint(data, search=VERSION) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
             features = learn_features(data, input_names(self), settings, count, compute.workers)
