@@ -198,7 +198,7 @@ def test_what_users_fix_is_tried_alone(learned, fixed, tells):
 
 
 def test_effort_bounds_the_work(learned):
-    data, features = learned
+    data, _ = learned
     spent = {}
     for effort in (1e-9, 0.15, 1.0):
         run = Run(learned, Settings(effort=effort))
