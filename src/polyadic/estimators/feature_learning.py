@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._progress import Passed, Progress
-from polyadic.estimators._sources import input_names, sizes_of
+from polyadic.estimators._sources import input_names, plain_names, sizes_of
 from polyadic.features import FeatureMap
 from polyadic.features.defaults import resolve_maps
 from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
@@ -362,6 +362,6 @@ class FeatureLearningRegressor(CPDRegressor):
         some = data.gather_about(_SHARE_ROWS, seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
-            self.inputs_ = summarise_inputs(members, input_names(self), compute, some.X)
+            self.inputs_ = summarise_inputs(members, plain_names(self), compute, some.X)
         self.feature_maps_ = list(shares)
         self.feature_weights_ = np.array(list(shares.values()))
