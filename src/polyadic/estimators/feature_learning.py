@@ -41,10 +41,12 @@ class FeatureLearningRegressor(CPDRegressor):
     The model is f(x) = [Σₚ λₚ φₚ(x)]ᵀw: a weighted sum of P candidate feature maps against
     a weight tensor w of rank R, learned by alternating least squares.
 
-    With ``feature_maps="auto"`` the model is the mean of a few members.  Each chooses a
-    feature map, the sizes, the penalty and the scaling of its inputs by the error on rows it
-    holds out, and is then fitted to all rows.  With named maps, w and λ are learned together
-    as in the paper, so that one fit replaces a cross-validated search over the maps.
+    With ``feature_maps="auto"`` features are learned from the rows: the kernel of each input,
+    how far it reaches, and which inputs matter.  The model is the mean of a few members that
+    see the inputs in different ways; their rank and penalty are chosen by the error of the mean
+    on rows that they hold out, and they are then fitted to all rows.  With named maps, w and λ
+    are learned together as in the paper, so that one fit replaces a cross-validated search over
+    the maps.
 
     Parameters
     ----------
@@ -53,8 +55,8 @@ class FeatureLearningRegressor(CPDRegressor):
         ``objective="complex"``, ``nonnegative=True``, ``quantized=False`` or a number for
         `max_iter` means seven damped Fourier maps, learned together.
     n_basis : "auto", int or list of int, default="auto"
-        Basis functions of every input, or of each; a power of two if quantized.  An input
-        with one takes no part.
+        Basis functions of every input, or of each; a power of two if named maps are
+        quantized, and at most 193 in an automatic fit.  An input with one takes no part.
     rank : "auto" or int, default="auto"
         Rank R of the weight tensor.
     quantized : bool, default=True
@@ -97,8 +99,9 @@ class FeatureLearningRegressor(CPDRegressor):
         What computes a chunk of rows.
     device : str, optional
         Where to compute, such as "cuda"; None is the CPU.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of state and assembly; sums and solves are always double.
+    dtype : {"auto", "float64", "float32"}, default="auto"
+        Precision of state and assembly; sums and solves are always double.  "auto" is
+        "float32" for automatic fits of more than 20,000 rows, and else "float64".
     chunk_size : "auto" or int, default="auto"
         Rows of a chunk.
     subsample : float, optional
@@ -115,7 +118,7 @@ class FeatureLearningRegressor(CPDRegressor):
     warm_start : bool, default=False
         Whether ``fit`` with named maps goes on from the earlier fit.
     random_state : int, RandomState instance or None, default=None
-        Seed of starts, held-out rows and candidates.
+        Seed of starts and held-out rows.
     verbose : "auto" or int, default="auto"
         With "auto" a fit of more than two seconds shows a line of progress on a terminal or in
         a notebook; 0 shows nothing, 1 writes a line for each step to the standard error.
@@ -135,8 +138,11 @@ class FeatureLearningRegressor(CPDRegressor):
     alpha_, rank_ : ndarray
         Penalty and rank of each member.
     selection_ : dict of lists
-        Automatic fits only: every candidate tried, with its held-out error; pass it to
-        ``pandas.DataFrame``.
+        Automatic fits only: every rank and penalty tried, with the held-out error; pass it
+        to ``pandas.DataFrame``.
+    inputs_ : list of InputSummary
+        Automatic fits only: what was learned about each input, its name, kernel, length scale
+        and relevance; pass it to ``pandas.DataFrame``.
     loss_curve_ : list of float
         Loss of the first member after each epoch.
     validation_curve_ : list of float
@@ -166,6 +172,14 @@ class FeatureLearningRegressor(CPDRegressor):
     True
     >>> float(model.feature_weights_.sum().round(6))
     1.0
+
+    Without maps features are learned, and five of the ten inputs turn out to matter:
+
+    >>> model = FeatureLearningRegressor(n_estimators=1, random_state=0)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95
+    True
+    >>> [each.name for each in model.inputs_ if each.relevance > 0.05]
+    ['column 0', 'column 1', 'column 2', 'column 3', 'column 4']
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
