@@ -87,7 +87,15 @@ def test_the_chosen_trial_has_the_least_error_but_for_gains_that_do_not_count(ru
     assert run.chosen.error * (1 - module._GAIN) <= least <= run.chosen.error
     assert run.chosen.error in [trial.error for trial in run.tried]
     assert len({(trial.rank, trial.factor) for trial in run.tried}) > 2  # it had a choice
+
+
+def test_what_gains_too_little_is_neither_chosen_nor_reported(learned, monkeypatch):
+    monkeypatch.setattr(module, "_FIRST_FACTORS", (4.0**5,))  # so that less is better
+    monkeypatch.setattr(module, "_GAIN", 0.999)
+    run = Run(learned)
+    assert min(trial.error for trial in run.tried) < run.chosen.error
     assert run.search.best is run.chosen
+    assert run.members[0].model.cores[0][0].shape[1] == run.chosen.rank
 
 
 def test_a_trial_is_judged_by_the_means_of_groups_on_rows_they_hold_out(run, learned):
