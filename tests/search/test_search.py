@@ -284,6 +284,26 @@ def test_the_table_tells_what_was_tried(fitted, learned):
     assert any(r == rank and alphas[0] == pytest.approx(alpha * f) for r, f in tried)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "n_rows", "expected"),
+    [("auto", 30, "float64"), ("auto", 31, "float32"), ("float64", 31, "float64")],
+)
+def test_many_rows_are_computed_in_single_precision(dtype, n_rows, expected, monkeypatch):
+    monkeypatch.setattr("polyadic.estimators.feature_learning._DOUBLE_ROWS", 30)
+    used = []
+    start = Search.__init__
+
+    def spy(self, data, features, settings, seeds, compute, **options):
+        used.append((compute.spec.dtype, str(compute.engine)))
+        start(self, data, features, settings, seeds, compute, **options)
+
+    monkeypatch.setattr(Search, "__init__", spy)
+    regressor(dtype=dtype, n_estimators=1, effort=0.01, rank=2).fit(*curved(n_rows))
+    ((named, engine),) = used
+    assert named == expected
+    assert expected in engine
+
+
 def test_feature_weights_are_shares_of_the_prediction(fitted):
     assert len(fitted.feature_weights_) == len(fitted.feature_maps_)
     assert fitted.feature_weights_.sum() == pytest.approx(1.0, abs=1e-9)
