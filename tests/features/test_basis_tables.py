@@ -58,7 +58,7 @@ def test_inner_products_are_the_kernel(kernel, length_scale, mass):
 
 def test_a_table_has_no_more_functions_than_knots():
     assert Table.mercer("rbf", 0.5, n_basis=N_KNOTS).n_basis == N_KNOTS
-    with pytest.raises(ValueError, match="`n_basis` must be at most 193 .* got 194. Use fewer"):
+    with pytest.raises(ValueError, match=r"`n_basis` must be at most 193 .* got 194. Use fewer"):
         Table.mercer("rbf", 0.5, n_basis=N_KNOTS + 1)
 
 
