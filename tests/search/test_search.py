@@ -332,11 +332,13 @@ def test_weights_are_counts_and_relative(fitted):
     repeated = regressor().fit(np.repeat(X, count, axis=0), np.repeat(y, count))
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
     np.testing.assert_array_equal(weighted.alpha_, repeated.alpha_)
-    # A power of two scales without rounding, which the choice of features may amplify.
-    for scale in (4.0, 2.0**-30):
-        scaled = regressor().fit(X, y, sample_weight=scale * count)
-        np.testing.assert_array_equal(scaled.predict(X), weighted.predict(X))
-        np.testing.assert_array_equal(scaled.alpha_, scale * weighted.alpha_)
+    # A power of two scales without rounding, which is all that another constant changes.
+    scaled = regressor().fit(X, y, sample_weight=0.25 * count)
+    np.testing.assert_array_equal(scaled.predict(X), weighted.predict(X))
+    np.testing.assert_array_equal(scaled.alpha_, 0.25 * weighted.alpha_)
+    scaled = regressor().fit(X, y, sample_weight=3e-3 * count)
+    np.testing.assert_allclose(scaled.predict(X), weighted.predict(X), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(scaled.alpha_, 3e-3 * weighted.alpha_, rtol=1e-7)
     even = regressor().fit(X, y, sample_weight=np.full(len(X), 8.0))
     np.testing.assert_allclose(even.predict(X), fitted.predict(X), rtol=1e-6, atol=1e-6)
 

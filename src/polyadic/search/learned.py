@@ -26,7 +26,7 @@ from polyadic.model.evidence import (
 from polyadic.rows.arrays import on_host
 from polyadic.rows.copies import merge_copies
 from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import InputScaling
+from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.samples.workers import Workers
 from polyadic.search.settings import Settings
 from polyadic.sources.data import Data
@@ -71,15 +71,13 @@ def learn_features(
     data: Data, names: Sequence[str], settings: Settings, count: int, workers: Workers
 ) -> list[LearnedFeatures]:
     """Return the best ways to see the inputs, for `count` members, the best one first."""
-    sample = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
-    columns = [data.view.targets.apply(sample.y[:, t], t) for t in range(data.n_targets)]
-    rows = Rows(sample.X, np.column_stack(columns), sample.weight)
+    rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
     scalings = {0.0: data.view.inputs}
     if settings.scale_inputs:
         for blend in BLENDS:
             if blend:
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
-    seen = _Sample(rows, scalings)
+    seen = _Sample(rows, data.view.targets, scalings)
     found = []
     for blend, evidence in _choose_kernels(seen, min(count, _MOST_WAYS), workers):
         layout = seen.layout(blend, evidence, data.n_rows, settings)
@@ -89,15 +87,23 @@ def learn_features(
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rows in memory, and the ways to scale them."""
+    """Rows in memory in their own units, and the ways to scale them."""
 
     rows: Rows
+    targets: TargetScaling
     scalings: dict[float, InputScaling]
 
     def take(self, n_rows: int) -> _Sample:
         """Return some of the rows, copies merged: to the evidence they seem to be without noise."""
         index = np.random.RandomState(0).permutation(len(self.rows))[:n_rows]
-        return _Sample(merge_copies(self.rows.take(index)), self.scalings)
+        # In their own units their order does not depend on how targets were rounded.
+        return _Sample(merge_copies(self.rows.take(index)), self.targets, self.scalings)
+
+    @property
+    def y(self) -> NDArray[np.float64]:
+        """The standardised targets."""
+        columns = enumerate(self.rows.y.T)
+        return np.column_stack([self.targets.apply(column, t) for t, column in columns])
 
     def scaled(self, blend: float) -> NDArray[np.float64]:
         """Return the inputs in units of their range, on which length scales are learned."""
@@ -154,7 +160,7 @@ def _choose_kernels(sample: _Sample, count: int, workers: Workers) -> list[tuple
     """Return scalings and kernels, best first: judged on few rows, then learned from more."""
     few, more = sample.take(_FEW_ROWS), sample.take(_MORE_ROWS)
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
-    screened = screen(views, few.rows.y, weight=few.rows.weight, max_evaluations=25)
+    screened = screen(views, few.y, weight=few.rows.weight, max_evaluations=25)
     # One climb begins with what fewer rows said, one afresh: where rows are nearly without
     # noise the evidence has several maxima.
     climbs = [(b, e, start) for b, _, e in screened[: count + 1] for start in (e, None)]
@@ -178,6 +184,6 @@ def _learn(
     """
     X = sample.scaled(blend)
     evidence = maximise_evidence(
-        X, sample.rows.y, found.kernel, weight=sample.rows.weight, start=start, max_evaluations=20
+        X, sample.y, found.kernel, weight=sample.rows.weight, start=start, max_evaluations=20
     )
-    return evidence.value + leave_one_out(X, sample.rows.y, evidence, sample.rows.weight), evidence
+    return evidence.value + leave_one_out(X, sample.y, evidence, sample.rows.weight), evidence
