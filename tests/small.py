@@ -42,11 +42,11 @@ def regressor(feature_maps=MAPS, **parameters):
     return FeatureLearningRegressor(feature_maps, **{**small, **parameters})
 
 
-def data_of(X, y, weight=None, *, scale_inputs=True, single_target=False, groups=None):
+def data_of(X, y, weight=None, *, scale_inputs=True, single_target=False, groups=None, merge=False):
     """Return arrays or tensors, targets as columns, as training data."""
     names = [f"column {index}" for index in range(X.shape[1])]
     source = ArraySource(Rows(X, y, weight, groups), names, single_target)
-    return source.data(scale_inputs)
+    return source.data(scale_inputs, merge=merge)
 
 
 def respond_reference(X, cores, map_weights, layout):

@@ -62,6 +62,14 @@ def test_a_callback_hears_of_every_epoch():
     assert model.n_iter_ == 4
 
 
+def test_a_callback_hears_of_every_trial_of_an_automatic_fit():
+    recorder = Recorder()
+    model = FeatureLearningRegressor(n_estimators=2, effort=0.1, random_state=0)
+    model.set_callbacks(recorder).fit(X, Y)
+    stages = model.selection_["stage"]
+    assert recorder.names == ["setup", *stages, "finish", "member", "fit", "teardown"]
+
+
 def test_the_copy_of_the_last_epoch_is_the_fitted_model():
     recorder = Recorder()
     model = regressor().set_callbacks(recorder).fit(X, Y)

@@ -56,8 +56,11 @@ def test_a_fit_says_what_it_does_and_wipes_its_line(terminal):
 
 
 def test_an_automatic_fit_names_its_stages(terminal):
-    FeatureLearningRegressor(n_estimators=1, effort=0.1, random_state=0).fit(X, Y)
-    assert "polyadic: climb" in terminal.getvalue()
+    FeatureLearningRegressor(n_estimators=1, effort=0.1, random_state=0).fit(X[:80], Y[:80])
+    said = terminal.getvalue()
+    assert "polyadic: learning features" in said
+    assert "polyadic: start, rank" in said
+    assert "polyadic: finish, rank" in said
 
 
 def test_folds_are_counted(terminal):

@@ -86,6 +86,13 @@ def test_constant_and_binary_columns(blend):
     assert scaling.apply(np.array([[9.0, 0.0]]))[0, 0] == 2.0
 
 
+@pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
+def test_a_range_of_next_to_nothing_is_still_a_range(blend):
+    X = np.linspace(0, 3e-310, 7)[:, None]
+    scaled = InputScaling.fit(X, NAMES[:1], blend=blend).apply(X)
+    np.testing.assert_allclose(scaled[:, 0], np.linspace(0, 1, 7), atol=1e-9)
+
+
 def test_corners_are_few_and_lie_on_the_distribution():
     X = np.random.RandomState(0).standard_normal((5000, 1))
     scaling = InputScaling.fit(X, NAMES[:1], blend=1.0, max_knots=20)

@@ -17,6 +17,7 @@ from dask.utils import key_split  # noqa: E402
 from distributed.protocol.pickle import dumps  # noqa: E402
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor  # noqa: E402
+from polyadic.compute import SearchLimits  # noqa: E402
 from polyadic.features import PurePowerFeatures  # noqa: E402
 from polyadic.sources.dask import DaskSource  # noqa: E402
 from polyadic.sources.dask.cluster import Cluster  # noqa: E402
@@ -138,24 +139,27 @@ def test_one_map_and_a_warm_start(client):
     assert_allclose(warm.predict(X), expected.predict(X), atol=1e-8)
 
 
-def test_an_automatic_fit_agrees_with_memory(client):
+def test_an_automatic_fit_on_few_rows_is_the_one_in_memory(client):
     X, Y, weight = problem()
-    options = {"effort": 0.05, "n_estimators": 2, "n_jobs": 1, "random_state": 0}
+    options = {"effort": 0.05, "n_estimators": 2, "random_state": 0}
     fitted = FeatureLearningRegressor(**options).fit(*collections(X, Y[:, 0], weight))
     expected = FeatureLearningRegressor(**options).fit(X, Y[:, 0], weight)
-    assert_allclose(fitted.predict(X), expected.predict(X), rtol=0, atol=1e-8)
+    assert_array_equal(fitted.predict(X), expected.predict(X))
+    assert fitted.n_samples_fit_ == expected.n_samples_fit_
+    assert_nothing_is_left(client)
 
 
 def test_a_search_goes_on_where_the_rows_are(client, monkeypatch):
     X, Y, weight = problem()
-    monkeypatch.setattr("polyadic.search.search._LEAST_SCREENED", 30)
-    options = {"effort": 0.05, "n_estimators": 2, "random_state": 0}
+    monkeypatch.setattr("polyadic.sources.arrays.EXACT_ROWS", 10)
+    monkeypatch.setattr("polyadic.compute.LIMITS_OF_A_CPU", SearchLimits(few_rows=100))
+    options = {"effort": 0.5, "n_estimators": 2, "random_state": 0}
     with get_task_stream(client) as stream:
         fitted = FeatureLearningRegressor(**options, n_jobs=2).fit(*collections(X, Y[:, 0], weight))
     assert "polyadic-core-step" in {key_split(task["key"]) for task in stream.data}
     assert fitted.n_samples_fit_ == np.count_nonzero(weight)
-    assert len(set(fitted.selection_["n_rows"])) >= 3
-    assert max(fitted.selection_["n_rows"]) > 0.75 * np.count_nonzero(weight)
+    few, *_, all_of_them = fitted.selection_["n_rows"]
+    assert few < 0.5 * np.count_nonzero(weight) < 0.75 * np.count_nonzero(weight) < all_of_them
     assert fitted.score(X, Y[:, 0]) > 0.9
     assert_nothing_is_left(client)
 

@@ -262,7 +262,7 @@ def test_knots_may_be_a_subnormal_gap_apart():
 def test_a_search_leaves_rows_on_their_device(rng, monkeypatch):
     X, y = smooth(rng, 400)
     weight = rng.randint(1, 3, len(X)).astype(float)
-    monkeypatch.setattr("polyadic.search.policy._SCALING_ROWS", 100)
+    monkeypatch.setattr("polyadic.search.learned._SCALING_ROWS", 100)
     stores = []
     start = ArrayStore.__init__
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ENGINES, Compute, ComputeSpec
 from polyadic.estimators._members import (
+    SEARCH,
     MemberRun,
     describe_fit,
     describe_parameters,
@@ -197,13 +198,18 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return _DEFAULTS[name] if isinstance(value, str) else value
 
     def _checkpoint(
-        self, data: Data, earlier: Sequence[als.Model] = (), maps: Sequence[FeatureMap] = ()
+        self,
+        data: Data,
+        earlier: Sequence[als.Model] = (),
+        maps: Sequence[FeatureMap] = (),
+        search: int | None = None,
     ) -> Checkpoint:
         """Open the checkpoint of this fit, or one that is kept nowhere."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
-        defaults = describe_parameters(type(self)())
-        return Checkpoint(self.checkpoint, describe_fit(self, data, earlier), maps, defaults)
+        defaults = {**describe_parameters(type(self)()), SEARCH: 1}
+        identity = describe_fit(self, data, earlier, search)
+        return Checkpoint(self.checkpoint, identity, maps, defaults)
 
     def _seeds(self, count: int, checkpoint: Checkpoint) -> list[int]:
         """Draw one seed for each member, or go on with those of the checkpoint."""

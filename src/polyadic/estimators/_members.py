@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 # Up to here a fit tries two starts of λ, for two epochs each; beyond, it takes the paper's.
 _TWO_STARTS_ROWS = 100_000
+SEARCH = "version of the search"  # what a checkpoint calls it
 _LEAST_ROWS = 50  # of the first epoch: by chance none of fewer might be drawn
 # Parameters that change neither what is fitted nor, but for rounding, what comes out.
 _WITHOUT_CONSEQUENCE = ("checkpoint", "max_time", "memory_limit", "n_jobs", "verbose")
@@ -179,9 +180,16 @@ def is_small(data: Data) -> bool:
     return data.in_memory and data.n_rows <= _TWO_STARTS_ROWS
 
 
-def describe_fit(estimator: Any, data: Data, earlier: Sequence[als.Model]) -> dict[str, Any]:
-    """Return what a fit depends on, as JSON with digests for arrays."""
-    known = {"estimator": type(estimator).__name__, "data": str(data.fingerprint())}
+def describe_fit(
+    estimator: Any, data: Data, earlier: Sequence[als.Model], search: int | None
+) -> dict[str, Any]:
+    """Return what a fit depends on, as JSON with digests for arrays.
+
+    `search` is the version of the search, for a fit that has one.
+    """
+    # What differs first is what an error names: another search also orders rows otherwise.
+    known: dict[str, Any] = {} if search is None else {SEARCH: search}
+    known |= {"estimator": type(estimator).__name__, "data": str(data.fingerprint())}
     known |= describe_parameters(estimator)
     if earlier:
         known["warm start"] = _describe(list(earlier), "warm_start")

@@ -189,6 +189,12 @@ def input_names(estimator: Any) -> list[str]:
     return [repr(str(name)) for name in names]
 
 
+def plain_names(estimator: Any) -> list[str]:
+    """Return the names of the inputs as users know them."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return input_names(estimator) if names is None else [str(name) for name in names]
+
+
 def tensor_layout(
     maps: Sequence[FeatureMap], n_basis: Any, quantized: bool, n_inputs: int
 ) -> TensorLayout:

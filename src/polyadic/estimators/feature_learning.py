@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._progress import Passed, Progress
-from polyadic.estimators._sources import input_names, sizes_of
+from polyadic.estimators._sources import input_names, plain_names, sizes_of
 from polyadic.features import FeatureMap
 from polyadic.features.defaults import resolve_maps
 from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
@@ -25,7 +25,7 @@ from polyadic.model.mixing import MIXINGS
 from polyadic.search.learned import learn_features
 from polyadic.search.search import Search
 from polyadic.search.settings import Settings
-from polyadic.search.trials import Trial
+from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
@@ -41,11 +41,12 @@ class FeatureLearningRegressor(CPDRegressor):
     The model is f(x) = [Σₚ λₚ φₚ(x)]ᵀw: a weighted sum of P candidate feature maps against
     a weight tensor w of rank R, learned by alternating least squares.
 
-    With ``feature_maps="auto"`` the features learn themselves.  Each input has a kernel and a
-    length scale of its own, the most likely ones for a few hundred rows, and the kernel's
-    eigenfunctions as features; rank and penalty are chosen by the error on held-out rows, and
-    the model is the mean of a few members.  With named maps, w and λ are learned together as
-    in the paper, so that one fit replaces a cross-validated search over the maps.
+    With ``feature_maps="auto"`` features are learned from the rows: the kernel of each input,
+    how far it reaches, and which inputs matter.  The model is the mean of a few members that
+    see the inputs in different ways; their rank and penalty are chosen by the error of the mean
+    on rows that they hold out, and they are then fitted to all rows.  With named maps, w and λ
+    are learned together as in the paper, so that one fit replaces a cross-validated search over
+    the maps.
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ class FeatureLearningRegressor(CPDRegressor):
         ``objective="complex"``, ``nonnegative=True``, ``quantized=False`` or a number for
         `max_iter` means seven damped Fourier maps, learned together.
     n_basis : "auto", int or list of int, default="auto"
-        Basis functions of every input, or of each; with named maps a power of two if
-        quantized.  An input with one takes no part.
+        Basis functions of every input, or of each; a power of two if named maps are
+        quantized, and at most 193 in an automatic fit.  An input with one takes no part.
     rank : "auto" or int, default="auto"
         Rank R of the weight tensor.
     quantized : bool, default=True
@@ -100,8 +101,8 @@ class FeatureLearningRegressor(CPDRegressor):
     device : str, optional
         Where to compute, such as "cuda"; None is the CPU.
     dtype : {"auto", "float64", "float32"}, default="auto"
-        Precision of state and assembly; sums and solves are always double.  "auto" is single
-        precision for automatic fits to more than 20,000 rows, and double for all others.
+        Precision of state and assembly; sums and solves are always double.  "auto" is
+        "float32" for automatic fits of more than 20,000 rows, and else "float64".
     chunk_size : "auto" or int, default="auto"
         Rows of a chunk.
     subsample : float, optional
@@ -118,7 +119,7 @@ class FeatureLearningRegressor(CPDRegressor):
     warm_start : bool, default=False
         Whether ``fit`` with named maps goes on from the earlier fit.
     random_state : int, RandomState instance or None, default=None
-        Seed of starts, held-out rows and candidates.
+        Seed of starts and held-out rows.
     verbose : "auto" or int, default="auto"
         With "auto" a fit of more than two seconds shows a line of progress on a terminal or in
         a notebook; 0 shows nothing, 1 writes a line for each step to the standard error.
@@ -137,12 +138,12 @@ class FeatureLearningRegressor(CPDRegressor):
         Everything that predicts, with the share of each.
     alpha_, rank_ : ndarray
         Penalty and rank of each member.
-    inputs_ : list of InputSummary
-        Automatic fits only: of every input its name, kind, kernel, length scale, number of
-        basis functions and relevance; pass it to ``pandas.DataFrame``.
     selection_ : dict of lists
-        Automatic fits only: every rank and penalty tried, with its held-out error; pass it to
-        ``pandas.DataFrame``.
+        Automatic fits only: every rank and penalty tried, with the held-out error; pass it
+        to ``pandas.DataFrame``.
+    inputs_ : list of InputSummary
+        Automatic fits only: what was learned about each input, its name, kernel, length scale
+        and relevance; pass it to ``pandas.DataFrame``.
     loss_curve_ : list of float
         Loss of the first member after each epoch.
     validation_curve_ : list of float
@@ -172,6 +173,14 @@ class FeatureLearningRegressor(CPDRegressor):
     True
     >>> float(model.feature_weights_.sum().round(6))
     1.0
+
+    Without maps features are learned, and five of the ten inputs turn out to matter:
+
+    >>> model = FeatureLearningRegressor(n_estimators=1, random_state=0)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95
+    True
+    >>> [each.name for each in model.inputs_ if each.relevance > 0.05]
+    ['column 0', 'column 1', 'column 2', 'column 3', 'column 4']
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -302,7 +311,7 @@ class FeatureLearningRegressor(CPDRegressor):
         deadline = np.inf if self.max_time is None else began + self.max_time
         progress = Progress(self, passed, data, 1, 0)
         opened = data.open_compute(self._spec_for(data))
-        with opened as compute, self._checkpoint(data) as checkpoint:
+        with opened as compute, self._checkpoint(data, search=VERSION) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
             features = learn_features(data, input_names(self), settings, count, compute.workers)
@@ -348,10 +357,6 @@ class FeatureLearningRegressor(CPDRegressor):
             validation_fraction=self.validation_fraction,
         )
 
-    def _names(self, data: Data) -> list[str]:
-        """Return the names of the inputs, as scikit-learn makes them where there are none."""
-        return list(getattr(self, "feature_names_in_", [f"x{d}" for d in range(data.n_inputs)]))
-
     def _spec_for(self, data: Data) -> ComputeSpec:
         """Return what an automatic fit computes with: many rows in single precision."""
         spec = self._spec()
@@ -372,6 +377,6 @@ class FeatureLearningRegressor(CPDRegressor):
         some = data.gather_about(max(200, _SHARES // data.n_inputs), seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
-            self.inputs_ = summarise_inputs(members, self._names(data), compute, some.X)
+            self.inputs_ = summarise_inputs(members, plain_names(self), compute, some.X)
         self.feature_maps_ = list(shares)
         self.feature_weights_ = np.array(list(shares.values()))

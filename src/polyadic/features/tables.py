@@ -87,6 +87,11 @@ class Table:
         least, most
             Where to cut.
         """
+        if n_basis is not None and n_basis > N_KNOTS:
+            raise ValueError(
+                f"`n_basis` must be at most {N_KNOTS} for the eigenfunctions of a kernel, got "
+                f"{n_basis}. Use fewer; 32 are enough for nearly anything."
+            )
         u = knots()
         if mass is None:
             mass = ((u > -1e-9) & (u < 1 + 1e-9)).astype(float)

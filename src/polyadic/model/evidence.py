@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
-KERNELS = ("matern12", "matern32", "rbf")
+from polyadic.features.kernels import KERNELS
+
 K = TypeVar("K", bound=Hashable)
 # Returns the log density of log length scales, and its slopes.
 _Prior = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]

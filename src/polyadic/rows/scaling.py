@@ -54,7 +54,8 @@ class InputScaling:
             corners, heights = _blend_corners(column, weight, blend, max_knots)
             knots.append(corners)
             values.append(heights)
-            slopes.append((1 - blend) * slope if len(corners) > 1 else 1.0)
+            # That of a subnormal range is infinite, and infinity times zero is no number.
+            slopes.append((1 - blend) * np.nan_to_num(slope) if len(corners) > 1 else 1.0)
         return cls(tuple(knots), tuple(values), np.array(slopes))
 
     @classmethod

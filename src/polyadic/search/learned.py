@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
-from polyadic.features.tables import N_KNOTS, knot_mass, positions, variation
+from polyadic.features.tables import knot_mass, positions, variation
 from polyadic.model.evidence import (
     KERNELS,
     Evidence,
@@ -26,8 +26,9 @@ from polyadic.model.evidence import (
 )
 from polyadic.rows.arrays import on_host
 from polyadic.rows.copies import merge_copies
+from polyadic.rows.holdout import row_hash
 from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import InputScaling
+from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.samples.workers import Workers
 from polyadic.search.settings import Settings
 from polyadic.sources.data import Data
@@ -79,20 +80,13 @@ def learn_features(
     data: Data, names: Sequence[str], settings: Settings, count: int, workers: Workers
 ) -> list[LearnedFeatures]:
     """Return the best ways to see the inputs, for `count` members, the best one first."""
-    sample = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
-    columns = [data.view.targets.apply(sample.y[:, t], t) for t in range(data.n_targets)]
-    rows = Rows(sample.X, np.column_stack(columns), sample.weight)
+    rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
     scalings = {0.0: data.view.inputs}
     if settings.scale_inputs:
         for blend in BLENDS:
             if blend:
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
-    if settings.n_basis is not None and max(settings.n_basis) > N_KNOTS:
-        raise ValueError(
-            f'`n_basis` must be {N_KNOTS} or less with feature_maps="auto", got '
-            f'{max(settings.n_basis)}. Pass n_basis="auto", which takes what the rows support.'
-        )
-    seen, many = _Sample(rows, scalings), data.n_distinct > _MANY_ROWS
+    seen, many = _Sample(rows, data.view.targets, scalings), data.n_distinct > _MANY_ROWS
     count = _MOST_WAYS if many else min(count, _MOST_WAYS)
     found = []
     for blend, evidence in _choose_kernels(seen, count, workers, many):
@@ -103,15 +97,23 @@ def learn_features(
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rows in memory, and the ways to scale them."""
+    """Rows in memory in their own units, and the ways to scale them."""
 
     rows: Rows
+    targets: TargetScaling
     scalings: dict[float, InputScaling]
 
     def take(self, n_rows: int) -> _Sample:
         """Return some of the rows, copies merged: to the evidence they seem to be without noise."""
-        index = np.random.RandomState(0).permutation(len(self.rows))[:n_rows]
-        return _Sample(merge_copies(self.rows.take(index)), self.scalings)
+        # By a hash of their own units, so that neither order nor rounding of targets matters.
+        index = np.argsort(row_hash([self.rows.X, self.rows.y], 1), kind="stable")[:n_rows]
+        return _Sample(merge_copies(self.rows.take(index)), self.targets, self.scalings)
+
+    @property
+    def y(self) -> NDArray[np.float64]:
+        """The standardised targets."""
+        columns = enumerate(self.rows.y.T)
+        return np.column_stack([self.targets.apply(column, t) for t, column in columns])
 
     def scaled(self, blend: float) -> NDArray[np.float64]:
         """Return the inputs in units of their range, on which length scales are learned."""
@@ -176,7 +178,7 @@ def _choose_kernels(
     few, more = sample.take(_FEW_ROWS), sample.take(_LEARNED_ROWS[many])
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
     sparse = few.rows.X.shape[1] > _MANY_INPUTS
-    screened = screen(views, few.rows.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)
+    screened = screen(views, few.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)
     if many:
         screened = [next(s for s in screened if s[1] == kernel) for kernel in KERNELS]
     # Two climbs find more: one goes on from what fewer rows said and lets inputs go, the other
@@ -204,11 +206,11 @@ def _learn(
     X, rows = sample.scaled(blend), sample.rows
     evidence = maximise_evidence(
         X,
-        rows.y,
+        sample.y,
         found.kernel,
         weight=rows.weight,
         start=start,
         sparse=sparse,
         max_evaluations=20,
     )
-    return evidence.value + leave_one_out(X, rows.y, evidence, rows.weight), evidence
+    return evidence.value + leave_one_out(X, sample.y, evidence, rows.weight), evidence

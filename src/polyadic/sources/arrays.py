@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import Any, TypeVar
@@ -78,6 +80,19 @@ class ArraySource:
     def _columns(self, predictor: Predicts) -> Any:
         with predictor.open() as predict:
             return predict(self._rows.X)
+
+
+def bring_few(data: Data, names: Sequence[str], scale_inputs: bool) -> Data:
+    """Return rows from elsewhere as arrays, copies merged, where they are few; else as they are.
+
+    An automatic fit amplifies rounding: it is the one in memory if it begins with its bits.
+    """
+    if data.n_rows > EXACT_ROWS:
+        return data
+    with closing(data):
+        source = ArraySource(data.gather_rows(None), names, data.single_target)
+        here = source.data(scale_inputs, merge=True)
+        return replace(here, n_dropped=data.n_dropped, is_remote=data.is_remote)
 
 
 class ArrayStore:

@@ -37,7 +37,7 @@ from polyadic.rows.statistics import summarise
 from polyadic.rows.view import View, usual_view
 from polyadic.samples.placement import iterating_is_cheaper, parse_bytes
 from polyadic.sources import Predicts
-from polyadic.sources.arrays import ArrayStore
+from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.dask import worker
 from polyadic.sources.dask.inputs import partitions
 from polyadic.sources.dask.predictions import evaluate, predict_lazily
@@ -69,7 +69,7 @@ class DaskSource:
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
         """Load the rows on the workers, check them, and return them as training data.
 
-        Copies of a row stay where they are, whatever `merge` asks for.
+        With `merge`, rows that are few are brought into memory and their copies merged.
         """
         parts = partitions(self._X, self._y, self._weight)
         store = DaskStore(_load(parts, self._names))
@@ -80,7 +80,7 @@ class DaskSource:
             store.close()
             raise
         store.n_targets, store.n_rows = len(statistics.targets.mean), statistics.n_rows
-        return Data(
+        data = Data(
             store,
             statistics,
             view,
@@ -88,6 +88,7 @@ class DaskSource:
             in_memory=False,
             is_remote=True,
         )
+        return bring_few(data, self._names, scale_inputs) if merge else data
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""

@@ -21,7 +21,7 @@ from polyadic.rows.view import View, usual_view
 from polyadic.samples import memory_usage
 from polyadic.samples.disk import Reading, StreamSamples
 from polyadic.sources import Predicts
-from polyadic.sources.arrays import ArrayStore
+from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.data import Data, PartStore
 from polyadic.sources.files.row_source import Batch, RowSource
 
@@ -46,14 +46,14 @@ class FileSource:
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
         """Return the rows of positive weight as training data, after one pass over them.
 
-        Copies of a row stay where they are, whatever `merge` asks for.
+        With `merge`, rows that are few are brought into memory and their copies merged.
         """
         self._require_target()
         store = FileStore(self._rows)
         statistics = store.reduce("statistics", summarise)
         store.n_rows = statistics.n_rows
         names = [repr(name) for name in self._rows.names]
-        return Data(
+        data = Data(
             store,
             statistics,
             usual_view(statistics, names, scale_inputs),
@@ -61,6 +61,7 @@ class FileSource:
             n_dropped=self._rows.n_dropped or 0,
             in_memory=False,
         )
+        return bring_few(data, names, scale_inputs) if merge else data
 
     def predict_batches(self, predictor: Predicts) -> Generator[tuple[Batch, Any]]:
         """Yield every batch of rows, and what is predicted for it, a column a target."""

@@ -56,6 +56,12 @@ def test_inner_products_are_the_kernel(kernel, length_scale, mass):
     np.testing.assert_allclose(psi @ psi.T, expected, atol=atol)
 
 
+def test_a_table_has_no_more_functions_than_knots():
+    assert Table.mercer("rbf", 0.5, n_basis=N_KNOTS).n_basis == N_KNOTS
+    with pytest.raises(ValueError, match=r"`n_basis` must be at most 193 .* got 194. Use fewer"):
+        Table.mercer("rbf", 0.5, n_basis=N_KNOTS + 1)
+
+
 @every_kernel
 def test_functions_are_orthogonal_under_the_mass_and_the_largest_come_first(kernel, mass):
     table = Table.mercer(kernel, 0.3, mass=mass, n_basis=12)

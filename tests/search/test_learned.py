@@ -1,0 +1,184 @@
+"""Features learned from few rows: which inputs take part, and what their tables follow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polyadic.compute import ComputeSpec
+from polyadic.features import MercerFeatures, Table, Tabled, Unused
+from polyadic.features.tables import N_KNOTS, positions
+from polyadic.search.learned import BLENDS, learn_features
+from polyadic.search.settings import Settings
+from tests.small import data_of
+
+
+def wavy(n=150, n_inputs=5, noise=0.1, seed=0):
+    """Return rows whose target depends on the first two inputs, the first of them clumped."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(n, n_inputs))
+    X[:, 0] = np.where(rng.uniform(size=n) < 0.8, 0.1 * X[:, 0], X[:, 0])
+    y = np.sin(9 * X[:, 0]) + X[:, 1] ** 2
+    return X, y + noise * rng.standard_normal(n)
+
+
+def learn(X, y, weight=None, count=3, **settings):
+    settings = Settings(**settings)
+    data = data_of(X, y.reshape(len(y), -1), weight, scale_inputs=settings.scale_inputs, merge=True)
+    names = [f"column {index}" for index in range(X.shape[1])]
+    with ComputeSpec(n_jobs=1).open() as compute:
+        return learn_features(data, names, settings, count, compute.workers)
+
+
+@pytest.fixture(scope="module")
+def ways():
+    return learn(*wavy())
+
+
+def mass_of(scaled, low, high, weight=None):
+    """Return the mass at each knot by hats, row by row."""
+    place = positions(scaled, low, high)
+    hats = np.maximum(0.0, 1 - np.abs(place[:, None] - np.arange(N_KNOTS)))
+    return np.average(hats, axis=0, weights=weight)
+
+
+def eigenvalues(table, scaled, weight=None):
+    """Return the mean square of each function over the rows, and over the floor of mass."""
+    mass = mass_of(scaled, table.low, table.high, weight)
+    return (mass + 1e-5) @ table.values**2
+
+
+def test_inputs_that_do_not_matter_take_no_part(ways):
+    for way in ways:
+        kinds = [type(each) for each in way.layout.inputs]
+        assert kinds == [Tabled, Tabled, Unused, Unused, Unused]
+        assert way.evidence.length_scales[2:].min() > 3 * way.evidence.length_scales[:2].max()
+
+
+def test_of_noise_nothing_is_learned_from():
+    rng = np.random.RandomState(0)
+    (way,) = learn(rng.uniform(size=(100, 3)), rng.standard_normal(100), count=1)
+    assert way.evidence.noise > 0.5
+    assert sum(way.layout.n_basis) <= 6  # of at most 96
+
+
+def test_a_constant_target_leaves_one_constant_function():
+    X, _ = wavy(40)
+    (way,) = learn(X, np.full(40, 3.0), count=1)
+    assert way.layout.core_sizes == (1,)
+    (table,) = way.layout.tables
+    assert np.ptp(table.values) < 1e-6 * np.abs(table.values).max()
+
+
+def test_ways_differ_in_scaling_or_kernel(ways):
+    assert len(ways) == 3
+    seen = {(way.evidence.kernel, way.scaling.knots[0].tobytes()) for way in ways}
+    assert len(seen) == 3
+    for way in ways:
+        assert way.layout.maps[0] == MercerFeatures(
+            way.evidence.kernel, way.layout.maps[0].length_scale
+        )
+        assert all(table.kernel == way.evidence.kernel for table in way.layout.tables)
+        assert way.alpha == pytest.approx(way.evidence.noise / way.evidence.signal)
+    (alone,) = learn(*wavy(), count=1)
+    assert alone.layout.inputs[0].table.n_basis > 1
+
+
+def test_the_mass_of_a_table_is_that_of_the_rows(ways):
+    X, _ = wavy()
+    for way in ways:
+        scaled = way.scaling.apply(X)
+        for column in (0, 1):
+            table = way.layout.inputs[column].table
+            assert (table.low, table.high) == (0.0, 1.0)
+            assert scaled[:, column].min() == 0.0
+            assert scaled[:, column].max() == 1.0
+            length = way.evidence.length_scales[column]
+            mass = mass_of(scaled[:, column], 0.0, 1.0)
+            expected = Table.mercer(table.kernel, length, mass=mass, n_basis=table.n_basis)
+            np.testing.assert_allclose(table.values, expected.values, rtol=1e-6, atol=1e-9)
+            # Functions are orthogonal over the rows, but for the floor of the mass.
+            psi = table.features(scaled[:, column])
+            gram = psi.T @ psi / len(X)
+            size = np.sqrt(np.diag(gram))
+            assert np.abs(gram / np.outer(size, size) - np.eye(len(gram)))[0].max() < 0.02
+
+
+def test_functions_are_cut_where_noise_drowns_them(ways):
+    X, _ = wavy()
+    for way in ways:
+        least = max(way.alpha / len(X), 1e-7)
+        for column in (0, 1):
+            table, scaled = way.layout.inputs[column].table, way.scaling.apply(X)[:, column]
+            assert eigenvalues(table, scaled).min() > least * (1 - 1e-6)
+            more = Table.mercer(
+                table.kernel,
+                table.length_scale,
+                mass=mass_of(scaled, 0.0, 1.0),
+                n_basis=table.n_basis + 1,
+            )
+            assert eigenvalues(more, scaled).min() < least * (1 + 1e-6)
+
+
+def test_the_sizes_that_users_fix_are_those_of_the_tables():
+    sizes = (3, 7, 2, 1, 4)
+    for way in learn(*wavy(), n_basis=sizes, count=2):
+        assert way.layout.n_basis == sizes
+        assert type(way.layout.inputs[3]) is Unused
+
+
+def test_a_weight_is_a_count():
+    X, y = wavy(80)
+    count = np.random.RandomState(1).randint(1, 4, size=80)
+    weighted = learn(X, y, count.astype(float))
+    repeated = learn(np.repeat(X, count, axis=0), np.repeat(y, count))
+    for one, other in zip(weighted, repeated, strict=True):
+        assert one.layout == other.layout
+        assert one.alpha == other.alpha
+    plain = learn(X, y)
+    assert plain[0].layout != weighted[0].layout
+
+
+def test_tables_follow_weights():
+    X, y = wavy(80)
+    weight = np.where(X[:, 1] < 0.5, 10.0, 0.1)
+    (way,) = learn(X, y, weight, count=1)
+    table, scaled = way.layout.inputs[1].table, way.scaling.apply(X)[:, 1]
+    mass = mass_of(scaled, 0.0, 1.0, weight)
+    expected = Table.mercer(table.kernel, table.length_scale, mass=mass, n_basis=table.n_basis)
+    np.testing.assert_allclose(table.values, expected.values, rtol=1e-6, atol=1e-9)
+
+
+def test_inputs_in_their_own_units_keep_them():
+    X, y = wavy()
+    X = X * [2.0, 10.0, 1.0, 1.0, 1.0] + 3.0
+    for way in learn(X, y, scale_inputs=False):
+        np.testing.assert_array_equal(way.scaling.apply(X), X)
+        for column in (0, 1):
+            table = way.layout.inputs[column].table
+            assert (table.low, table.high) == (X[:, column].min(), X[:, column].max())
+
+
+def test_a_constant_column_takes_no_part():
+    X, y = wavy()
+    X[:, 1] = 4.0
+    for way in learn(X, y, count=2):
+        assert type(way.layout.inputs[1]) is Unused
+        assert type(way.layout.inputs[0]) is Tabled
+
+
+def test_several_targets_are_explained_together():
+    X, y = wavy()
+    both = np.column_stack([y, X[:, 2] * 100])
+    (way,) = learn(X, both, count=1)
+    assert {type(way.layout.inputs[d]) for d in (0, 1, 2)} == {Tabled}
+
+
+def test_the_first_blend_is_the_usual_scaling():
+    X, y = wavy()
+    assert 0.0 in BLENDS
+    straight = data_of(X, y[:, None], merge=True).view.inputs
+    for way in learn(X, y):
+        np.testing.assert_allclose(way.scaling.apply(X).min(axis=0), 0.0)
+        if all(way.scaling.is_straight):
+            np.testing.assert_array_equal(way.scaling.apply(X), straight.apply(X))
