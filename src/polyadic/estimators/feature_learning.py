@@ -314,7 +314,7 @@ class FeatureLearningRegressor(CPDRegressor):
         with opened as compute, self._checkpoint(data, search=VERSION) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
-            features = learn_features(data, input_names(self), settings, count, compute.workers)
+            features = learn_features(data, input_names(self), settings, compute.workers)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
+from polyadic.features.kernels import KERNELS
 from polyadic.features.tables import knot_mass, positions, variation
 from polyadic.model.evidence import (
-    KERNELS,
     Evidence,
     leave_one_out,
     maximise_evidence,
@@ -41,7 +41,7 @@ _SCALING_ROWS = 250_000
 _FEW_ROWS = 300
 _LEARNED_ROWS = {False: 600, True: 1_500}  # the latter where rows are many
 _MANY_INPUTS = 30
-_MOST_WAYS = 3  # to see the inputs
+_WAYS = 3  # to see the inputs
 # Beyond so many rows the few that evidence is taken from cannot tell which kernel all of them
 # want: there is one way for each, and held-out rows decide.
 _MANY_ROWS = 20_000
@@ -77,9 +77,9 @@ class LearnedFeatures:
 
 
 def learn_features(
-    data: Data, names: Sequence[str], settings: Settings, count: int, workers: Workers
+    data: Data, names: Sequence[str], settings: Settings, workers: Workers
 ) -> list[LearnedFeatures]:
-    """Return the best ways to see the inputs, for `count` members, the best one first."""
+    """Return the best ways to see the inputs, the best one first."""
     rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
     scalings = {0.0: data.view.inputs}
     if settings.scale_inputs:
@@ -87,9 +87,8 @@ def learn_features(
             if blend:
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
     seen, many = _Sample(rows, data.view.targets, scalings), data.n_distinct > _MANY_ROWS
-    count = _MOST_WAYS if many else min(count, _MOST_WAYS)
     found = []
-    for blend, evidence in _choose_kernels(seen, count, workers, many):
+    for blend, evidence in _choose_kernels(seen, workers, many):
         layout = seen.layout(blend, evidence, data.n_rows, settings)
         found.append(LearnedFeatures(scalings[blend], layout, evidence))
     return found
@@ -171,9 +170,7 @@ def _constant() -> Table:
     return Table.mercer("rbf", 1e4, n_basis=1)
 
 
-def _choose_kernels(
-    sample: _Sample, count: int, workers: Workers, many: bool
-) -> list[tuple[float, Evidence]]:
+def _choose_kernels(sample: _Sample, workers: Workers, many: bool) -> list[tuple[float, Evidence]]:
     """Return scalings and kernels, best first: judged on few rows, then learned from more."""
     few, more = sample.take(_FEW_ROWS), sample.take(_LEARNED_ROWS[many])
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
@@ -184,7 +181,7 @@ def _choose_kernels(
     # Two climbs find more: one goes on from what fewer rows said and lets inputs go, the other
     # begins afresh and keeps them, unless they are many.
     starts = [(None, sparse)] if many else [(None, sparse), (True, True)]
-    climbs = [(b, e, e if warm else None, p) for b, _, e in screened[:count] for warm, p in starts]
+    climbs = [(b, e, e if warm else None, p) for b, _, e in screened[:_WAYS] for warm, p in starts]
     learned = workers.map(lambda climb: _learn(more, *climb), climbs)
     best: dict[tuple[float, str], tuple[float, Evidence]] = {}
     for (blend, *_), (value, evidence) in zip(climbs, learned, strict=True):
@@ -192,7 +189,7 @@ def _choose_kernels(
         if key not in best or value > best[key][0]:
             best[key] = value, evidence
     ranked = sorted(best.items(), key=lambda each: -each[1][0])
-    return [(blend, evidence) for (blend, _), (_, evidence) in ranked[:count]]
+    return [(blend, evidence) for (blend, _), (_, evidence) in ranked]
 
 
 def _learn(

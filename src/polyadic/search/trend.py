@@ -7,7 +7,7 @@ two basis functions: views, prediction, model files and reports need not know th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.rows import Rows
+from polyadic.rows.scaling import InputScaling
 from polyadic.rows.view import Member, View
 from polyadic.sources.data import Data
 
@@ -48,9 +49,17 @@ def linear_trend(data: Data) -> Member:
     sums = data.store.reduce("trend", partial(linear_sums, view=data.view))
     columns = [_ridge(equations, sums.n_rows) for equations in sums.equations]
     model = linear_model(np.column_stack(columns))
-    # Beyond the training range the line is level, so that what it says is bounded.
-    inputs = replace(data.view.inputs, slopes=np.zeros(data.n_inputs))
-    return Member(inputs, linear_layout(data.n_inputs), model)
+    return Member(_bounded_scaling(data), linear_layout(data.n_inputs), model)
+
+
+def _bounded_scaling(data: Data) -> InputScaling:
+    """Return the usual scaling, level beyond the training range: what a line says is bounded."""
+    low, high = data.statistics.low, data.statistics.high
+    ends = data.view.inputs.apply(np.stack([low, high]).astype(np.float64))
+    sizes = np.where(low < high, 2, 1)
+    knots = [np.array(pair[:n]) for *pair, n in zip(low, high, sizes, strict=True)]
+    values = [np.array(pair[:n]) for *pair, n in zip(*ends, sizes, strict=True)]
+    return InputScaling(tuple(knots), tuple(values), np.zeros(data.n_inputs))
 
 
 def linear_sums(rows: Rows, first_row: int, view: View) -> LinearSums:
