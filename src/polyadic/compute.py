@@ -45,26 +45,19 @@ class SearchLimits:
         by, at most.
     seconds : float
         Work of the search of all members at effort 1, in seconds of one core, at most.
-    first_rank, rank : int
-        The rank to start with where rows are many, and the greatest to try.
+    rank : int
+        The greatest rank to try.
     """
 
     few_rows: int = 400_000
     held_rows: int = 20_000
     seconds: float = 90.0
-    first_rank: int = 8
     rank: int = 256
 
 
 LIMITS_OF_A_CPU = SearchLimits()
 # A GPU is worth some hundred cores where rows are many.
-LIMITS_OF_A_GPU = SearchLimits(
-    few_rows=8_000_000,
-    held_rows=160_000,
-    seconds=4000.0,
-    first_rank=64,  # takes no longer there than 8
-    rank=512,
-)
+LIMITS_OF_A_GPU = SearchLimits(few_rows=8_000_000, held_rows=160_000, seconds=4000.0, rank=512)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ class Search:
         order = list(range(n_ways))
         if places < n_ways:
             self.seats = [Seat(0, i, *way, self._seeds[0]) for i, way in enumerate(self._ways)]
-            rank = min(self._first_rank, self._most_rank())
+            rank = min(_FIRST_RANK, self._most_rank())
             trial = self._new_trial(rank, _FACTORS_OF_MANY_ROWS[0])
             done = self._journal.result(lambda: self._best_epoch(trial, _EPOCHS["start"]))
             self._spent += self._cost(trial, _EPOCHS["start"])
@@ -153,7 +153,7 @@ class Search:
 
     def _start(self) -> Trial:
         """Return the best of a few penalties at a low rank."""
-        rank = self._settings.rank or min(self._first_rank, self._most_rank())
+        rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
         factors: Sequence[float]
         factors = _FIRST_FACTORS if self._data.n_distinct <= _FEW_ROWS else _FACTORS_OF_MANY_ROWS
         factors = factors if self._settings.alpha is None else (1.0,)
@@ -219,12 +219,6 @@ class Search:
             return trial
         least = 1 - _GAIN if tried.rank > trial.rank else 1.0
         return tried if tried.error < trial.error * least else trial
-
-    @property
-    def _first_rank(self) -> int:
-        """The rank to start with."""
-        few = self._data.n_distinct <= _FEW_ROWS
-        return _FIRST_RANK if few else self._compute.limits.first_rank
 
     def _most_rank(self) -> int:
         """Return the greatest rank to try."""
