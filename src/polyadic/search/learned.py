@@ -41,9 +41,6 @@ _SCALING_ROWS = 250_000
 _FEW_ROWS = 300
 _LEARNED_ROWS = {False: 600, True: 1_500}  # the latter where rows are many
 _MANY_INPUTS = 30
-_WAYS = 3  # to see the inputs
-# Beyond so many rows the few that evidence is taken from cannot tell which kernel all of them
-# want: there is one way for each, and held-out rows decide.
 _MANY_ROWS = 20_000
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
@@ -141,7 +138,9 @@ class _Sample:
         ]
         varies = [variation(kernel, *each) for each in zip(lengths, masses, strict=True)]
         least = max(_CUT * ratio / n_rows, _LEAST_EIGENVALUE)
-        needed = max(least, _LEAST_VARIATION * max(varies))
+        # The variation of a smooth kernel falls with the square of its length scale.
+        power = 1 if kernel == "matern12" else 2
+        needed = max(least, _LEAST_VARIATION**power * max(varies))
         inputs: list[Tabled | Unused] = []
         for d, mass in enumerate(masses):
             fixed = None if settings.n_basis is None else settings.n_basis[d]
@@ -176,12 +175,12 @@ def _choose_kernels(sample: _Sample, workers: Workers, many: bool) -> list[tuple
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
     sparse = few.rows.X.shape[1] > _MANY_INPUTS
     screened = screen(views, few.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)
-    if many:
-        screened = [next(s for s in screened if s[1] == kernel) for kernel in KERNELS]
+    # Few rows tell the scaling, but not which kernel all rows want: held-out rows will.
+    best_views = [next(each for each in screened if each[1] == kernel) for kernel in KERNELS]
     # Two climbs find more: one goes on from what fewer rows said and lets inputs go, the other
     # begins afresh and keeps them, unless they are many.
     starts = [(None, sparse)] if many else [(None, sparse), (True, True)]
-    climbs = [(b, e, e if warm else None, p) for b, _, e in screened[:_WAYS] for warm, p in starts]
+    climbs = [(b, e, e if warm else None, p) for b, _, e in best_views for warm, p in starts]
     learned = workers.map(lambda climb: _learn(more, *climb), climbs)
     best: dict[tuple[float, str], tuple[float, Evidence]] = {}
     for (blend, *_), (value, evidence) in zip(climbs, learned, strict=True):

@@ -36,6 +36,7 @@ from polyadic.sources.data import Data
 
 _GAIN = 0.005  # what a trial must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
+_DOUBLINGS = 2  # of the rank before growing is given up
 _STEADIER = 1.05  # what a way to see the inputs must lower the error by to be left out
 _LEAST_FACTOR, _MOST_FACTOR = 4.0**-8, 4.0**5
 _FIRST_RANK, _FIRST_FACTORS = 8, (1.0, 1 / 16)
@@ -184,18 +185,27 @@ class Search:
 
     def _go_on(self, trial: Trial) -> Trial:
         """Train as before."""
-        return self._better(trial, self._try("go on", trial))
+        tried = self._try("go on", trial)
+        return trial if tried is None or tried.error >= trial.error else tried
 
     def _grow(self, trial: Trial) -> Trial:
-        """Double the rank: small terms are added to the tensors."""
-        rank = 2 * trial.rank
-        if self._settings.rank is not None or rank > self._most_rank():
-            return trial
-        models = tuple(
-            replace(model, cores=tuple(cpd.grown(cores, rank, rng) for cores in model.cores))
-            for model, rng in zip(trial.models, self._rngs, strict=True)
-        )
-        return self._better(trial, self._try("grow", replace(trial, rank=rank, models=models)))
+        """Double the rank, twice if need be: new terms are small and may take time to pay."""
+        grown: Trial | None = trial
+        for _ in range(_DOUBLINGS):
+            assert grown is not None
+            rank = 2 * grown.rank
+            if self._settings.rank is not None or rank > self._most_rank():
+                return trial
+            models = tuple(
+                replace(model, cores=tuple(cpd.grown(cores, rank, rng) for cores in model.cores))
+                for model, rng in zip(grown.models, self._rngs, strict=True)
+            )
+            grown = self._try("grow", replace(grown, rank=rank, models=models))
+            if grown is None:
+                return trial
+            if grown.error < trial.error * (1 - _GAIN):
+                return grown
+        return trial
 
     def _move_penalty(self, trial: Trial) -> Trial:
         """Move the penalty the way that paid last, or else the other way."""
@@ -212,13 +222,6 @@ class Search:
     def _try(self, stage: str, trial: Trial) -> Trial | None:
         """Train a trial if that is within the budget."""
         return self._train(stage, trial) if self._affords(trial) else None
-
-    def _better(self, trial: Trial, tried: Trial | None) -> Trial:
-        """Return what was tried if it is better; a higher rank must pay for itself."""
-        if tried is None:
-            return trial
-        least = 1 - _GAIN if tried.rank > trial.rank else 1.0
-        return tried if tried.error < trial.error * least else trial
 
     def _most_rank(self) -> int:
         """Return the greatest rank to try."""
