@@ -22,12 +22,12 @@ def wavy(n=150, n_inputs=5, noise=0.1, seed=0):
     return X, y + noise * rng.standard_normal(n)
 
 
-def learn(X, y, weight=None, count=3, **settings):
+def learn(X, y, weight=None, **settings):
     settings = Settings(**settings)
     data = data_of(X, y.reshape(len(y), -1), weight, scale_inputs=settings.scale_inputs, merge=True)
     names = [f"column {index}" for index in range(X.shape[1])]
     with ComputeSpec(n_jobs=1).open() as compute:
-        return learn_features(data, names, settings, count, compute.workers)
+        return learn_features(data, names, settings, compute.workers)
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +57,14 @@ def test_inputs_that_do_not_matter_take_no_part(ways):
 
 def test_of_noise_nothing_is_learned_from():
     rng = np.random.RandomState(0)
-    (way,) = learn(rng.uniform(size=(100, 3)), rng.standard_normal(100), count=1)
+    way, *_ = learn(rng.uniform(size=(100, 3)), rng.standard_normal(100))
     assert way.evidence.noise > 0.5
     assert sum(way.layout.n_basis) <= 6  # of at most 96
 
 
 def test_a_constant_target_leaves_one_constant_function():
     X, _ = wavy(40)
-    (way,) = learn(X, np.full(40, 3.0), count=1)
+    way, *_ = learn(X, np.full(40, 3.0))
     assert way.layout.core_sizes == (1,)
     (table,) = way.layout.tables
     assert np.ptp(table.values) < 1e-6 * np.abs(table.values).max()
@@ -80,7 +80,7 @@ def test_ways_differ_in_scaling_or_kernel(ways):
         )
         assert all(table.kernel == way.evidence.kernel for table in way.layout.tables)
         assert way.alpha == pytest.approx(way.evidence.noise / way.evidence.signal)
-    (alone,) = learn(*wavy(), count=1)
+    (alone,) = learn(*wavy())
     assert alone.layout.inputs[0].table.n_basis > 1
 
 
@@ -122,7 +122,7 @@ def test_functions_are_cut_where_noise_drowns_them(ways):
 
 def test_the_sizes_that_users_fix_are_those_of_the_tables():
     sizes = (3, 7, 2, 1, 4)
-    for way in learn(*wavy(), n_basis=sizes, count=2):
+    for way in learn(*wavy(), n_basis=sizes):
         assert way.layout.n_basis == sizes
         assert type(way.layout.inputs[3]) is Unused
 
@@ -142,7 +142,7 @@ def test_a_weight_is_a_count():
 def test_tables_follow_weights():
     X, y = wavy(80)
     weight = np.where(X[:, 1] < 0.5, 10.0, 0.1)
-    (way,) = learn(X, y, weight, count=1)
+    way, *_ = learn(X, y, weight)
     table, scaled = way.layout.inputs[1].table, way.scaling.apply(X)[:, 1]
     mass = mass_of(scaled, 0.0, 1.0, weight)
     expected = Table.mercer(table.kernel, table.length_scale, mass=mass, n_basis=table.n_basis)
@@ -162,7 +162,7 @@ def test_inputs_in_their_own_units_keep_them():
 def test_a_constant_column_takes_no_part():
     X, y = wavy()
     X[:, 1] = 4.0
-    for way in learn(X, y, count=2):
+    for way in learn(X, y):
         assert type(way.layout.inputs[1]) is Unused
         assert type(way.layout.inputs[0]) is Tabled
 
@@ -170,7 +170,7 @@ def test_a_constant_column_takes_no_part():
 def test_several_targets_are_explained_together():
     X, y = wavy()
     both = np.column_stack([y, X[:, 2] * 100])
-    (way,) = learn(X, both, count=1)
+    way, *_ = learn(X, both)
     assert {type(way.layout.inputs[d]) for d in (0, 1, 2)} == {Tabled}
 
 
