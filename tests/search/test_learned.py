@@ -80,8 +80,6 @@ def test_ways_differ_in_scaling_or_kernel(ways):
         )
         assert all(table.kernel == way.evidence.kernel for table in way.layout.tables)
         assert way.alpha == pytest.approx(way.evidence.noise / way.evidence.signal)
-    (alone,) = learn(*wavy())
-    assert alone.layout.inputs[0].table.n_basis > 1
 
 
 def test_the_mass_of_a_table_is_that_of_the_rows(ways):
