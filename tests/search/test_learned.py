@@ -130,6 +130,44 @@ def test_functions_are_cut_where_noise_drowns_them(ways):
             assert eigenvalues(more, scaled).min() < least * (1 + 1e-6)
 
 
+def test_inputs_along_which_the_kernel_hardly_varies_take_no_part():
+    """The fourth input has next to nothing of what the first one has, or a part of it."""
+    X, _ = wavy(150)
+    X[:, 0] = np.random.RandomState(1).uniform(size=150)
+    n_used = []
+    for size in (0.01, 0.3):
+        for way in learn(X, np.sin(9 * X[:, 0]) + X[:, 1] ** 2 + size * X[:, 3]):
+            second = []
+            for column, length in enumerate(way.evidence.length_scales):
+                mass = mass_of(way.scaling.apply(X)[:, column], 0.0, 1.0)
+                table = Table.mercer(way.evidence.kernel, length, mass=mass, n_basis=2)
+                second.append(eigenvalues(table, way.scaling.apply(X)[:, column])[1])
+            used = np.array([type(each) is Tabled for each in way.layout.inputs])
+            second = np.array(second)
+            # The sum of all but the first, which decides, is seldom twice the second.
+            assert second[~used].max(initial=0.0) < 1e-3
+            assert second[used].min() > 1e-4 * second.max()
+            n_used.append(used.sum())
+    assert min(n_used) == 2
+    assert max(n_used) > 2
+
+
+def test_the_order_of_rows_does_not_matter():
+    X, y = wavy(400)  # more than all kernels are compared on
+    order = np.random.RandomState(1).permutation(400)
+    found = []
+    for rows in (np.arange(400), order):
+        data = data_of(X[rows], y[rows, None])
+        names = [f"column {index}" for index in range(X.shape[1])]
+        with ComputeSpec(n_jobs=1).open() as compute:
+            found.append(learn_features(data, names, Settings(), compute.workers))
+    for one, other in zip(*found, strict=True):
+        assert one.evidence.kernel == other.evidence.kernel
+        lengths = one.evidence.length_scales, other.evidence.length_scales
+        np.testing.assert_allclose(*(each[:2] for each in lengths), rtol=1e-3)
+        assert one.layout.n_basis == other.layout.n_basis
+
+
 def test_the_sizes_that_users_fix_are_those_of_the_tables():
     sizes = (3, 7, 2, 1, 4)
     for way in learn(*wavy(), n_basis=sizes):
@@ -175,6 +213,19 @@ def test_a_constant_column_takes_no_part():
     for way in learn(X, y):
         assert type(way.layout.inputs[1]) is Unused
         assert type(way.layout.inputs[0]) is Tabled
+
+
+def test_a_constant_column_does_not_narrow_the_range_of_others(monkeypatch):
+    X, y = wavy(400)
+    X[:, 4] = 4.0
+    monkeypatch.setattr("polyadic.search.learned._SCALING_ROWS", 100)  # of which ends are not
+    for way in learn(X, y):
+        straight = way.scaling.is_straight
+        for column in (0, 1):
+            table = way.layout.inputs[column].table
+            assert (table.low, table.high) == (0.0, 1.0)
+            if straight[column]:
+                assert np.ptp(way.scaling.apply(X)[:, column]) == 1.0
 
 
 def test_several_targets_are_explained_together():

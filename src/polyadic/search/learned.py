@@ -123,11 +123,11 @@ class _Sample:
 
     def range(self, blend: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of the scaled inputs: the unit interval, or what users scaled them to."""
-        knots = self.scalings[blend].values
-        if all(len(each) > 1 for each in knots):
-            return np.zeros(len(knots)), np.ones(len(knots))
+        scaled = [len(values) > 1 for values in self.scalings[blend].values]
+        if all(scaled):
+            return np.zeros(len(scaled)), np.ones(len(scaled))
         X = np.asarray(self.scalings[blend].apply(self.rows.X))
-        return X.min(axis=0), X.max(axis=0)
+        return np.where(scaled, 0.0, X.min(axis=0)), np.where(scaled, 1.0, X.max(axis=0))
 
     def layout(
         self, blend: float, evidence: Evidence, gain: float, n_rows: int, settings: Settings
