@@ -88,10 +88,19 @@ def test_they_are_saved_with_the_model(fitted, tmp_path):
     assert polyadic.load(tmp_path / "model").inputs_ == fitted.inputs_
 
 
+def test_inputs_go_by_their_columns_or_by_their_places(fitted):
+    X = np.random.RandomState(0).uniform(size=(60, 3))
+    plain = FeatureLearningRegressor(**OPTIONS).fit(X, X[:, 0])
+    assert [each.name for each in plain.inputs_] == ["x0", "x1", "x2"]
+    frame = pd.DataFrame(X, columns=["height", "width", "depth of it"])
+    named = FeatureLearningRegressor(**OPTIONS).fit(frame, X[:, 0])
+    assert [each.name for each in named.inputs_] == list(frame.columns)
+
+
 def test_a_fit_to_named_maps_has_none(fitted):
     rng = np.random.RandomState(0)
     X = rng.uniform(size=(60, 2))
     model = FeatureLearningRegressor(**OPTIONS).fit(X, X[:, 0])
-    assert [each.name for each in model.inputs_] == ["column 0", "column 1"]
+    assert len(model.inputs_) == 2
     model.set_params(feature_maps=MAPS, n_basis=4, rank=2, max_iter=2).fit(X, X[:, 0])
     assert not hasattr(model, "inputs_")

@@ -20,7 +20,7 @@ from polyadic.features import (
     TensorLayout,
     Unused,
 )
-from polyadic.features.tables import MARGIN, N_KNOTS, knot_mass, knots, positions
+from polyadic.features.tables import MARGIN, N_KNOTS, knot_mass, knots, positions, variation
 from tests.oracle import table_features
 
 KERNELS = {
@@ -153,6 +153,23 @@ def test_the_mass_of_the_knots_has_the_mean_of_the_positions(seed):
     assert mass.sum() == pytest.approx(1)
     assert (mass >= 0).all()
     assert mass @ np.arange(N_KNOTS) == pytest.approx(np.average(position, weights=weight))
+
+
+@every_kernel
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 1e4), st.floats(0.0, 1.0))
+def test_the_variation_bounds_all_eigenvalues_but_the_first(kernel, seed, length_scale, spread):
+    rng = np.random.RandomState(seed)
+    rows = rng.uniform() + spread * rng.standard_normal(30) ** 3
+    mass = knot_mass(positions(np.clip(rows, 0, 1), 0.0, 1.0), rng.uniform(0.1, 5.0, size=30))
+    root = np.sqrt(mass)
+    distance = np.abs(knots()[:, None] - knots()) / length_scale
+    *others, _ = np.linalg.eigvalsh(root[:, None] * KERNELS[kernel](distance) * root)
+    found = variation(kernel, length_scale, mass)
+    assert others[-1] <= np.sum(others) + 1e-9 <= found + 2e-9
+    # Of a kernel that reaches far they are small, and the bound is what they sum to.
+    if length_scale > 10:
+        assert found <= 1.1 * np.sum(others) + 1e-9
+    assert found == pytest.approx(variation(kernel, length_scale, 7 * mass), abs=1e-12)
 
 
 def test_tables_are_equal_by_what_they_hold():

@@ -18,6 +18,7 @@ from polyadic.model.evidence import (
     _wide_prior,
     log_evidence,
     maximise_evidence,
+    noise_evidence,
     screen,
 )
 
@@ -242,6 +243,24 @@ def test_targets_share_one_kernel_and_their_evidence_is_averaged():
     ]
     assert likelihood[1] == pytest.approx(likelihood[0], abs=0.05)
     assert likelihood[1] >= likelihood[0]  # the prior weighs half as much
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_noise_alone_is_what_no_signal_leaves(weighted, targets):
+    X, y = table(targets=targets)[:2]
+    y = y.reshape(len(y), -1)
+    weight = np.random.RandomState(1).uniform(0.2, 3.0, size=len(X))
+    weight = weight / weight.mean() if weighted else None
+
+    def density(noise):
+        return log_evidence(X, y, "rbf", np.ones(X.shape[1]), 1e-13, noise, weight)[0]
+
+    # No noise does better than the best of many, and it is that good.
+    best = max(density(noise) for noise in y.var() * np.logspace(-1, 1, 2001))
+    found = noise_evidence(y, None if weight is None else 5 * weight)
+    assert best - 1e-12 <= found <= best + 1e-5
+    assert noise_evidence(y * 0) > 10  # a constant is certain
 
 
 def test_the_search_is_the_same_each_time():

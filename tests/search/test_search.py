@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polyadic import FeatureLearningRegressor, compute
 from polyadic.compute import ComputeSpec, SearchLimits
+from polyadic.features import PurePowerFeatures, Tabled, Unused
 from polyadic.model import cpd
-from polyadic.rows.view import standard_prediction
+from polyadic.model.normal import NormalEquations
+from polyadic.rows.view import Member, standard_prediction
 from polyadic.search import search as module
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
-from polyadic.search.search import Search
+from polyadic.search.search import Search, shrunk_shares
 from polyadic.search.settings import Settings, epoch_seconds
+from polyadic.search.trend import linear_trend
 from tests.small import data_of, respond_reference
 
 NAMES = [f"column {index}" for index in range(4)]
@@ -38,19 +45,19 @@ def learned():
 
 
 def learn(X, y, count):
-    """Return rows as data, and ways to see them."""
+    """Return rows as data, and the best ways to see them."""
     data = data_of(X, y[:, None], merge=True)
     with ComputeSpec(n_jobs=1).open() as opened:
-        return data, learn_features(data, NAMES, Settings(), count, opened.workers)
+        return data, learn_features(data, NAMES, Settings(), opened.workers)[:count]
 
 
 class Run:
     """A search from its beginning to its end, and every trial of it."""
 
     def __init__(self, learned, settings=None, seeds=(3, 4, 5, 6), **options):
-        data, features = learned
+        self.data, features = data, _ = learned
         self.settings = settings or Settings()
-        self.trials = []
+        self.trials, self.results = [], []  # what is told, and what is computed
         with ComputeSpec(n_jobs=1).open() as opened:
             self.search = Search(
                 data,
@@ -58,20 +65,71 @@ class Run:
                 self.settings,
                 seeds,
                 opened,
+                journal=self,
                 on_trial=lambda stage, trial, _: self.trials.append((stage, trial)),
                 **options,
             )
             self.members = self.search.run()
 
+    def result(self, compute):
+        """Keep what was computed, as a journal does."""
+        self.results.append(compute())
+        return self.results[-1]
+
+    @property
+    def finished(self):
+        """The trial whose models were fitted to all rows."""
+        (finished,) = [trial for stage, trial in self.trials if stage == "finish"]
+        return finished
+
     @property
     def chosen(self):
-        """The trial whose models were fitted to all rows."""
-        (chosen,) = [trial for stage, trial in self.trials if stage == "finish"]
-        return chosen
+        """That trial as the held-out rows judged it."""
+        told = self.finished.error, self.finished.rank, self.finished.factor
+        # Of equals the first is kept.
+        return next(t for t in self.tried if (t.error, t.rank, t.factor) == told)
 
     @property
     def tried(self):
         return [trial for stage, trial in self.trials if stage != "finish"]
+
+    def held(self, group):
+        """Return inputs and standardised targets of the rows that a group holds out."""
+        seed = self.search._seeds[group]
+        _, held = self.data.split(self.settings.validation_fraction, seed)
+        rows = self.data.store.rows
+        mask = held.mask(rows.X, rows.y)
+        return rows.X[mask], self.data.view.targets.apply(rows.y[mask, 0], 0)
+
+    def mean(self, trial, ways, group):
+        """Return what the mean of some members of a group says of the rows that it holds out."""
+        X, _ = self.held(group)
+        responses = [
+            standard_prediction([seat.member(model, 1.0)], X, respond_reference)[:, 0]
+            for seat, model in zip(self.search.seats, trial.models, strict=True)
+            if seat.group == group and seat.way in ways
+        ]
+        return np.mean(responses, axis=0)
+
+    def error(self, trial, ways, groups=(0, 1)):
+        """Return the mean over groups of the errors of these means."""
+        pairs = [(self.mean(trial, ways, group), self.held(group)[1]) for group in groups]
+        return np.mean([np.mean((mean - y) ** 2) for mean, y in pairs])
+
+
+@pytest.fixture(scope="module")
+def every_way():
+    """Return the same rows, and all ways to see them."""
+    return learn(*curved(), count=3)
+
+
+@pytest.fixture(scope="module")
+def useless():
+    """Return a way to see the inputs that shows nothing of those that matter."""
+    X, _ = curved()
+    _, (way,) = learn(X, X[:, 3], count=1)
+    assert [type(each) for each in way.layout.inputs] == [Unused, Unused, Unused, Tabled]
+    return way
 
 
 @pytest.fixture(scope="module")
@@ -94,26 +152,84 @@ def test_what_gains_too_little_is_neither_chosen_nor_reported(learned, monkeypat
     monkeypatch.setattr(module, "_GAIN", 0.999)
     run = Run(learned)
     assert min(trial.error for trial in run.tried) < run.chosen.error
-    assert run.search.best is run.chosen
+    assert run.search.best is run.finished
     assert run.members[0].model.cores[0][0].shape[1] == run.chosen.rank
 
 
-def test_a_trial_is_judged_by_the_means_of_groups_on_rows_they_hold_out(run, learned):
-    data, _ = learned
-    rows, held_out = data.store.rows, []
-    y = np.column_stack([data.view.targets.apply(rows.y[:, 0], 0)])
+def test_a_trial_is_judged_by_the_means_of_groups_on_rows_they_hold_out(run):
     for trial in run.tried:
+        assert trial.error == pytest.approx(run.error(trial, trial.ways), rel=1e-9)
+    held = [run.held(group)[0] for group in (0, 1)]
+    assert [len(X) for X in held] == [16, 16]
+    assert len(np.unique(np.vstack(held), axis=0)) > 16
+
+
+def test_ways_that_hold_the_mean_back_are_left_out(every_way):
+    """Every set of ways is tried, and one way more must cost less than a twentieth."""
+    run = Run(every_way, seeds=range(3, 9))
+    sizes = set()
+    for trial in run.tried:
+        sets = [ways for n in (1, 2, 3) for ways in combinations(range(3), n)]
+        judged = {ways: run.error(trial, ways) * 1.05 ** -len(ways) for ways in sets}
+        assert judged[trial.ways] <= min(judged.values()) * (1 + 1e-9)
+        sizes.add(len(trial.ways))
+    assert sizes - {1}  # a mean over several ways was preferred at least once
+
+
+def test_a_way_of_no_use_is_left_out(every_way, useless):
+    data, (good, *_) = every_way
+    run = Run((data, [useless, good]))
+    assert {seat.way for seat in run.search.seats} == {0, 1}
+    assert run.chosen.ways == run.finished.ways == (1,)
+    members = [each for each in run.members if each.layout.maps == good.layout.maps]
+    assert [member.layout for member in members] == [good.layout] * 2
+    assert run.search.alphas_of_members(run.chosen) == [good.alpha * run.chosen.factor] * 2
+    # Their models are not fitted to all rows either, and go on as they are.
+    pairs = zip(run.search.seats, run.chosen.models, run.finished.models, strict=True)
+    assert all((before is after) == (seat.way == 0) for seat, before, after in pairs)
+    # A way that is there twice holds nobody back.
+    assert Run((data, [good, good])).chosen.ways == (0, 1)
+
+
+def test_one_member_takes_the_way_of_least_error(every_way, useless):
+    data, ways = every_way
+    for features in (ways, ways[::-1], [useless, useless, ways[0]]):
+        run = Run((data, features), seeds=(3,))
+        (seat,) = run.search.seats
+        X, y = run.held(0)
         errors = []
-        for group in (0, 1):
-            _, held = data.split(run.settings.validation_fraction, seed=(3, 4)[group])
-            mask = held.mask(rows.X, rows.y)
-            held_out.append(frozenset(np.flatnonzero(mask)))
-            members = run.search.members(trial, share=4.0)[group::2]  # a share of one for each
-            mean = standard_prediction(members, rows.X[mask], respond_reference) / 2
-            errors.append(np.mean((mean - y[mask]) ** 2))
-        assert trial.error == pytest.approx(np.mean(errors), rel=1e-9)
-    assert {len(each) for each in held_out} == {16}
-    assert len(set(held_out)) == 2
+        for way, model in zip(features, run.results[0].models, strict=True):
+            member = Member(way.scaling, way.layout, model, 1.0)
+            mean = standard_prediction([member], X, respond_reference)[:, 0]
+            errors.append(np.mean((mean - y) ** 2))
+        assert seat.way == np.argmin(errors)
+        assert seat.features is features[seat.way]
+        assert len(run.search.log) == len(run.results) - 1  # it is no trial of rank and penalty
+    assert seat.way == 2
+
+
+def test_sets_of_ways_are_compared_on_the_same_rows(every_way):
+    """The third of three members is in the first group alone, so its way cannot stand alone."""
+    run = Run(every_way, seeds=(3, 4, 5))
+    assert [seat.group for seat in run.search.seats] == [0, 1, 0]
+    first, again, other = (seat.way for seat in run.search.seats)
+    assert first == again != other
+    for trial in run.tried:
+        sets = [(first,), tuple(sorted((first, other)))]
+        judged = {ways: run.error(trial, ways) * 1.05 ** -len(ways) for ways in sets}
+        assert trial.ways == min(judged, key=judged.get)
+        assert trial.error == pytest.approx(run.error(trial, trial.ways), rel=1e-9)
+    search, trial = run.search, run.chosen
+    # Not even a member that is always right.
+    responses = [np.column_stack([run.mean(trial, (first,), group)]) for group in (0, 1)]
+    responses.append(np.column_stack([run.held(0)[1]]))
+    assert first in search._best_mean(responses)[1]
+
+
+def test_as_many_members_as_ways_need_no_choice_before_the_start(every_way):
+    run = Run(every_way, Settings(effort=1e-9), seeds=range(3, 9))
+    assert [seat.way for seat in run.search.seats] == [0, 0, 1, 1, 2, 2]
+    assert [seat.group for seat in run.search.seats] == [0, 1] * 3
 
 
 def test_no_member_trains_on_rows_that_its_group_holds_out(learned, monkeypatch):
@@ -153,27 +269,92 @@ def test_many_rows_have_one_group_and_one_member_learns_alone(learned, monkeypat
 
 
 def test_the_members_are_the_chosen_models_after_more_epochs_on_all_rows(run):
-    assert len(run.members) == 4
-    for member, model in zip(run.members, run.chosen.models, strict=True):
-        assert [core.shape for core in member.model.cores[0]] == [
-            core.shape for core in model.cores[0]
+    kept = [index for index, seat in enumerate(run.search.seats) if seat.way in run.chosen.ways]
+    members = run.members[: len(kept)]
+    for member, index in zip(members, kept, strict=True):
+        before, after = run.chosen.models[index], run.finished.models[index]
+        assert member.model is after
+        assert [each.shape for each in after.cores[0]] == [each.shape for each in before.cores[0]]
+        assert not np.array_equal(after.cores[0][0], before.cores[0][0])
+    assert len({member.share for member in members}) == 1
+    assert 0 < sum(member.share for member in run.members) <= 1 + 1e-12
+    # The losses of these epochs follow those of the search.
+    losses = run.finished.losses
+    assert losses[:-2] == run.chosen.losses
+    assert losses[-1] <= losses[-2] * (1 + 1e-12)
+
+
+def best_shares(run):
+    """Return the best shares of mean and line, by trying many, and whether a line pays."""
+    means = [run.mean(run.chosen, run.chosen.ways, group) for group in (0, 1)]
+    lines = [
+        standard_prediction([linear_trend(group.levels[0])], run.held(index)[0], respond_reference)[
+            :, 0
         ]
-        assert not np.array_equal(member.model.cores[0][0], model.cores[0][0])
-    assert len({member.share for member in run.members}) == 1
-    assert 0 < 4 * run.members[0].share <= 1
+        for index, group in enumerate(run.search._groups)
+    ]
+    mean, line = np.concatenate(means), np.concatenate(lines)
+    y = np.concatenate([run.held(group)[1] for group in (0, 1)])
+    grid = np.linspace(0, 1, 1001)
+    a, b = (each.ravel() for each in np.meshgrid(grid, grid))
+    a, b = a[a + b <= 1 + 1e-12], b[a + b <= 1 + 1e-12]
+    products = np.array([mean @ mean, 2 * mean @ line, line @ line, -2 * mean @ y, -2 * line @ y])
+    errors = y @ y + products @ [a * a, a * b, b * b, a, b]
+    noise = max(0.005, 0.5 / np.sqrt(len(y)))
+    alone = np.where(b == 0, errors, np.inf).argmin()
+    together = errors.argmin()
+    pays = errors[together] < (1 - noise) * errors[alone]
+    best = together if pays else alone
+    return (a[best], b[best]), pays
 
 
-def test_the_mean_is_shrunk_by_what_fits_the_held_out_rows_best(run, learned):
-    data, _ = learned
-    rows, moment, power = data.store.rows, 0.0, 0.0
-    y = data.view.targets.apply(rows.y[:, 0], 0)
-    for group in (0, 1):
-        _, held = data.split(run.settings.validation_fraction, seed=(3, 4)[group])
-        mask = held.mask(rows.X, rows.y)
-        members = run.search.members(run.chosen, share=4.0)[group::2]
-        mean = standard_prediction(members, rows.X[mask], respond_reference)[:, 0] / 2
-        moment, power = moment + mean @ y[mask], power + mean @ mean
-    assert sum(member.share for member in run.members) == pytest.approx(min(1, moment / power))
+def test_mean_and_line_have_the_shares_that_fit_the_held_out_rows_best(run):
+    # What the members see is one input, and a line is what is left.
+    X = np.random.RandomState(0).uniform(size=(80, 4))
+    wave = np.sin(6 * X[:, 3])
+    _, ways = learn(X, wave, count=1)
+    straight = Run((data_of(X, (wave + 2 * X[:, 0])[:, None], merge=True), ways))
+    for each in (run, straight):
+        (of_mean, of_line), pays = best_shares(each)
+        n_members = len(each.search.members(each.chosen))
+        shares = [member.share for member in each.members]
+        assert sum(shares[:n_members]) == pytest.approx(of_mean, abs=2e-3)
+        assert len(shares) == n_members + pays
+        if pays:
+            assert shares[-1] == pytest.approx(of_line, abs=2e-3)
+            assert each.members[-1].layout.maps == (PurePowerFeatures(),)
+    assert pays
+    assert 0 < of_line < 1
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 1e-3, 1.0, 30.0]),
+    st.sampled_from([0.0, 1e-3, 1.0, 30.0]),
+    st.floats(-1.0, 1.0),
+)
+def test_shares_are_the_best_of_the_triangle(seed, first, second, alike):
+    rng = np.random.RandomState(seed)
+    block = rng.standard_normal((6, 2))
+    block[:, 1] = alike * block[:, 0] + (1 - abs(alike)) * block[:, 1]
+    block = block * [first, second]
+    y = block @ rng.uniform(-0.5, 1.5, size=2) + 0.3 * rng.standard_normal(6)
+    grid = np.linspace(0, 1, 101)
+    corners = [(a, b) for a in grid for b in grid if a + b <= 1 + 1e-12]
+    errors = np.sum((y[:, None] - block @ np.transpose(corners)) ** 2, axis=0)
+    alone = errors[[index for index, (_, b) in enumerate(corners) if b == 0]]
+    found = shrunk_shares(NormalEquations.of(block, y, None))
+    assert found[0][1] == 0
+    for (a, b), least in zip(found, (alone.min(), errors.min()), strict=True):
+        assert a >= 0
+        assert b >= 0
+        assert a + b <= 1 + 1e-12
+        error = np.sum((y - block @ [a, b]) ** 2)
+        # The best of a grid is off by its width at most, and never better.
+        assert error <= least + 1e-9 * (y @ y)
+        assert least <= error + 0.01**2 * np.sum(block**2) + 0.02 * np.sqrt(
+            error * np.sum(block**2)
+        )
 
 
 # Bounds.
@@ -196,12 +377,14 @@ def test_one_input_has_rank_one():
     ("fixed", "tells"),
     [
         ({"rank": 3}, lambda trial, alphas: trial.rank == 3),
-        ({"alpha": 0.5}, lambda trial, alphas: alphas == [0.5] * 4),
+        ({"alpha": 0.5}, lambda trial, alphas: set(alphas) == {0.5}),
     ],
 )
-def test_what_users_fix_is_tried_alone(learned, fixed, tells):
-    run = Run(learned, Settings(**fixed))
-    assert all(tells(trial, run.search.alphas(trial)) for trial in run.tried)
+def test_what_users_fix_is_tried_alone(every_way, fixed, tells):
+    run = Run(every_way, Settings(**fixed), seeds=(3, 4))
+    assert len(run.results) == len(run.tried) + 1  # the first chooses a way to see the inputs
+    assert all(trial.rank == fixed.get("rank", trial.rank) for trial in run.results)
+    assert all(tells(trial, run.search.alphas_of_members(trial)) for trial in run.tried)
     assert len(run.tried) > 1
 
 
@@ -270,7 +453,7 @@ def test_what_users_fix_is_what_members_have():
         assert [core.shape for core in member.model.cores[0]] == [(4, 3), (3, 3), (2, 3)]
 
 
-def test_the_table_tells_what_was_tried(fitted, learned):
+def test_the_table_tells_what_was_tried(fitted, every_way):
     table = fitted.selection_
     assert len({len(values) for values in table.values()}) == 1
     assert table["stage"][0] == "start"
@@ -280,8 +463,8 @@ def test_the_table_tells_what_was_tried(fitted, learned):
     assert rank in table["rank"]
     assert fitted.members_[0].model.cores[0][0].shape[1] == rank
     # The penalty of a member is what its evidence asks for, times the factor of the trial.
-    alpha = learned[1][0].alpha
-    assert any(r == rank and alphas[0] == pytest.approx(alpha * f) for r, f in tried)
+    (way,) = [each for each in every_way[1] if each.layout == fitted.members_[0].layout]
+    assert any(r == rank and alphas[0] == pytest.approx(way.alpha * f) for r, f in tried)
 
 
 @pytest.mark.parametrize(
@@ -423,6 +606,20 @@ def test_more_inputs_than_rows():
     assert model.score(fresh, 3 * fresh[:, 7]) > 0.8
 
 
+def test_of_a_wide_table_few_inputs_are_used():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(60, 120))
+    y = 3 * X[:, 7] - 2 * X[:, 50] + 0.05 * rng.standard_normal(60)
+    model = regressor(n_estimators=1).fit(X, y)
+    for member in model.members_:
+        if member.layout.tables:
+            sizes = np.array(member.layout.n_basis)
+            assert {7, 50} <= set(np.flatnonzero(sizes > 1))
+            assert (sizes > 1).sum() <= 12
+    fresh = rng.uniform(size=(300, 120))
+    assert model.score(fresh, 3 * fresh[:, 7] - 2 * fresh[:, 50]) > 0.8
+
+
 def test_a_column_twice_is_as_good_as_once():
     X, y = curved(150)
     fresh, truth = curved(500, seed=1, noise=0.0)
@@ -455,10 +652,10 @@ def test_verbose_tells_of_every_trial(capsys):
     table = model.selection_
     assert len(lines) == len(table["stage"]) + 1
     for line, stage, error in zip(lines, table["stage"], table["held_out_mse"], strict=False):
-        assert f"  {stage}" in line
+        assert line.startswith(f"{stage} ")
         assert f"held-out MSE {error:.6f}" in line
         assert "rank 2" in line
-    assert "finish" in lines[-1]
+    assert lines[-1].startswith("finish ")
 
 
 # As good as what is known to be good.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -22,10 +24,13 @@ def problem(n=60, n_inputs=5, noise=0.5, seed=0):
 def coefficients_of(X, y, weight=None):
     """Return β₁ … β_D and β₀ of each target, read off the function that was fitted."""
     data = data_of(X, y, weight, scale_inputs=False)
-    corners = np.vstack([np.zeros(X.shape[1]), np.eye(X.shape[1])])
+    # Beyond the training range it is no line: one step from end to end along each input.
+    low, span = X.min(axis=0), np.ptp(X, axis=0)
+    corners = np.vstack([low, low + np.diag(span)])
     values = standard_prediction([linear_trend(data)], corners, respond_reference)
     values = data.view.targets.undo(values)
-    return np.vstack([values[1:] - values[0], values[:1]])
+    slopes = (values[1:] - values[0]) / np.where(span > 0, span, 1.0)[:, None]
+    return np.vstack([slopes, values[:1] - low @ slopes])
 
 
 def ridge_by_rows(X, y):
@@ -91,8 +96,35 @@ def test_as_a_weight_tensor_it_is_the_same_function(engine, n_inputs):
     X, y = problem(n_inputs=n_inputs)
     data = data_of(X, y, scale_inputs=False)
     member, coefficients = linear_trend(data), coefficients_of(X, y)
-    outside = np.vstack([X, -10 * X])
-    expected = outside @ coefficients[:-1] + coefficients[-1]
+    expected = X @ coefficients[:-1] + coefficients[-1]
     with ComputeSpec(engine=engine, n_jobs=1).open() as compute:
-        found = data.view.targets.undo(standard_prediction([member], outside, compute.predict))
+        found = data.view.targets.undo(standard_prediction([member], X, compute.predict))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+@pytest.mark.parametrize("scale_inputs", [True, False])
+def test_beyond_the_training_range_it_is_level(scale_inputs, engine):
+    X, y = problem()
+    X[:, 3] = 7.0  # a constant column has no range at all
+    data = data_of(X, y, scale_inputs=scale_inputs)
+    low, high = X.min(axis=0), X.max(axis=0)
+    rng = np.random.RandomState(1)
+    far = rng.uniform(-50, 50, size=(300, 5))
+    edge = np.where(far < low, low, high)
+    near = edge + 1e-9 * np.sign(far - edge)  # a little outside
+    with ComputeSpec(engine=engine, n_jobs=1).open() as compute:
+
+        def predict(rows):
+            return standard_prediction([linear_trend(data)], rows, compute.predict)
+
+        inside = predict(np.clip(far, low, high))
+        np.testing.assert_allclose(predict(far), inside, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(predict(1e100 * (far + 100)), predict(high[None]) + 0 * inside)
+        np.testing.assert_allclose(predict(near), predict(edge), rtol=0, atol=1e-7)
+        # A line is least and greatest at corners.
+        corners = predict(np.array(list(product(*zip(low, high, strict=True)))))
+        for rows in (far, 1e6 * far, X):
+            assert (predict(rows) <= corners.max(axis=0) + 1e-9).all()
+            assert (predict(rows) >= corners.min(axis=0) - 1e-9).all()
+        assert np.ptp(predict(X), axis=0).min() > 0.5  # not level where the rows are

@@ -190,9 +190,11 @@ def input_names(estimator: Any) -> list[str]:
 
 
 def plain_names(estimator: Any) -> list[str]:
-    """Return the names of the inputs as users know them."""
+    """Return the names of the inputs as users know them: x0, x1, … where they have none."""
     names = getattr(estimator, "feature_names_in_", None)
-    return input_names(estimator) if names is None else [str(name) for name in names]
+    if names is None:
+        return [f"x{place}" for place in range(estimator.n_features_in_)]
+    return [str(name) for name in names]
 
 
 def tensor_layout(

@@ -180,7 +180,7 @@ class FeatureLearningRegressor(CPDRegressor):
     >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95
     True
     >>> [each.name for each in model.inputs_ if each.relevance > 0.05]
-    ['column 0', 'column 1', 'column 2', 'column 3', 'column 4']
+    ['x0', 'x1', 'x2', 'x3', 'x4']
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

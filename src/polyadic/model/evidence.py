@@ -436,6 +436,16 @@ def _even_start(columns: NDArray[np.float64], kernel: str) -> float:
     return float(low)
 
 
+def noise_evidence(y: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
+    """Return the log evidence for each row and target where there is nothing but noise.
+
+    That of any kernel as its signal goes to zero, the noise at its best.
+    """
+    rows = _rows(np.zeros((len(y), 1)), y, weight)
+    power = max(float(np.mean(rows.weight * rows.y**2)), _LEAST_SIGNAL)
+    return 0.5 * (float(np.mean(np.log(rows.weight))) - 1 - math.log(2 * np.pi * power))
+
+
 def leave_one_out(
     X: NDArray[Any], y: NDArray[Any], evidence: Evidence, weight: NDArray[Any] | None = None
 ) -> float:

@@ -22,6 +22,7 @@ from polyadic.model.evidence import (
     Evidence,
     leave_one_out,
     maximise_evidence,
+    noise_evidence,
     screen,
 )
 from polyadic.rows.arrays import on_host
@@ -85,8 +86,8 @@ def learn_features(
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
     seen, many = _Sample(rows, data.view.targets, scalings), data.n_distinct > _MANY_ROWS
     found = []
-    for blend, evidence in _choose_kernels(seen, workers, many):
-        layout = seen.layout(blend, evidence, data.n_rows, settings)
+    for blend, evidence, gain in _choose_kernels(seen, workers, many):
+        layout = seen.layout(blend, evidence, gain, data.n_rows, settings)
         found.append(LearnedFeatures(scalings[blend], layout, evidence))
     return found
 
@@ -119,16 +120,21 @@ class _Sample:
 
     def range(self, blend: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of the scaled inputs: the unit interval, or what users scaled them to."""
-        knots = self.scalings[blend].values
-        if all(len(each) > 1 for each in knots):
-            return np.zeros(len(knots)), np.ones(len(knots))
+        scaled = [len(values) > 1 for values in self.scalings[blend].values]
+        if all(scaled):
+            return np.zeros(len(scaled)), np.ones(len(scaled))
         X = np.asarray(self.scalings[blend].apply(self.rows.X))
-        return X.min(axis=0), X.max(axis=0)
+        return np.where(scaled, 0.0, X.min(axis=0)), np.where(scaled, 1.0, X.max(axis=0))
 
     def layout(
-        self, blend: float, evidence: Evidence, n_rows: int, settings: Settings
+        self, blend: float, evidence: Evidence, gain: float, n_rows: int, settings: Settings
     ) -> TensorLayout:
-        """Return the tables of one kernel; inputs that do not matter take no part."""
+        """Return the tables of one kernel; inputs that do not matter take no part.
+
+        Length scales follow noise as well, and rows that they were learned from cannot judge
+        them later.  So by Akaike's rule each, the signal and the noise must gain one unit of
+        log evidence over noise alone.
+        """
         X, (low, high) = np.asarray(self.scalings[blend].apply(self.rows.X)), self.range(blend)
         ratio = max(evidence.noise / evidence.signal, _LEAST_RATIO)
         lengths, kernel = evidence.length_scales, evidence.kernel
@@ -158,6 +164,9 @@ class _Sample:
                 most=_MOST_BASIS,
             )
             inputs.append(Tabled(table) if table.n_basis > 1 else Unused())
+        used = sum(type(each) is Tabled for each in inputs)
+        if settings.n_basis is None and gain < used + 2:
+            inputs = [Unused()] * len(inputs)
         if all(type(each) is Unused for each in inputs):
             inputs[int(np.argmin(lengths))] = Tabled(_constant())
         typical = float(np.exp(np.median(np.log(lengths))))
@@ -169,8 +178,13 @@ def _constant() -> Table:
     return Table.mercer("rbf", 1e4, n_basis=1)
 
 
-def _choose_kernels(sample: _Sample, workers: Workers, many: bool) -> list[tuple[float, Evidence]]:
-    """Return scalings and kernels, best first: judged on few rows, then learned from more."""
+def _choose_kernels(
+    sample: _Sample, workers: Workers, many: bool
+) -> list[tuple[float, Evidence, float]]:
+    """Return scalings and kernels, best first: judged on few rows, then learned from more.
+
+    With each comes what it gains over noise alone, in units of log evidence.
+    """
     few, more = sample.take(_FEW_ROWS), sample.take(_LEARNED_ROWS[many])
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
     sparse = few.rows.X.shape[1] > _MANY_INPUTS
@@ -188,7 +202,10 @@ def _choose_kernels(sample: _Sample, workers: Workers, many: bool) -> list[tuple
         if key not in best or value > best[key][0]:
             best[key] = value, evidence
     ranked = sorted(best.items(), key=lambda each: -each[1][0])
-    return [(blend, evidence) for (blend, _), (_, evidence) in ranked]
+    y, noise = more.y, noise_evidence(more.y, more.rows.weight)
+    # Where rows are many, most that judge are others.
+    gains = [np.inf if many else y.size * (e.value - noise) for _, (_, e) in ranked]
+    return [(blend, e, gain) for ((blend, _), (_, e)), gain in zip(ranked, gains, strict=True)]
 
 
 def _learn(

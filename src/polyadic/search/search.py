@@ -140,7 +140,7 @@ class Search:
         order = list(range(n_ways))
         if places < n_ways:
             self.seats = [Seat(0, i, *way, self._seeds[0]) for i, way in enumerate(self._ways)]
-            rank = min(_FIRST_RANK, self._most_rank())
+            rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
             trial = self._new_trial(rank, _FACTORS_OF_MANY_ROWS[0])
             done = self._journal.result(lambda: self._best_epoch(trial, _EPOCHS["start"]))
             self._spent += self._cost(trial, _EPOCHS["start"])
@@ -288,8 +288,12 @@ class Search:
     def _best_mean(self, responses: Sequence[NDArray[np.float64]]) -> tuple[float, tuple[int, ...]]:
         """Return the least error of a mean over some of the ways, and which ways these are."""
         ways = sorted({seat.way for seat in self.seats})
+        groups = {way: {seat.group for seat in self.seats if seat.way == way} for way in ways}
         some = (chosen for n in range(1, len(ways) + 1) for chosen in combinations(ways, n))
-        errors = {chosen: self._error(responses, chosen) for chosen in some}
+        # Errors on other rows tell nothing: the last members may not reach every group.
+        every = set.union(*groups.values())
+        fair = (each for each in some if set.union(*(groups[way] for way in each)) == every)
+        errors = {chosen: self._error(responses, chosen) for chosen in fair}
         # More members make a steadier mean than their held-out error says.
         best = min(errors, key=lambda chosen: errors[chosen] * _STEADIER ** -len(chosen))
         return errors[best], best
@@ -299,7 +303,7 @@ class Search:
         errors = []
         for group, rows in enumerate(self._groups):
             chosen = self._members_of(responses, ways, group)
-            if chosen:  # the last round of members may not reach every group
+            if chosen:  # before members have their seats, one group has them all
                 errors.append(rows.error(chosen))
         return float(np.mean(errors))
 
