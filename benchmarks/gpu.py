@@ -252,7 +252,7 @@ def profile() -> Iterator[Row]:
 
 
 def automatic() -> Iterator[Row]:
-    """Automatic fits of the flights, two thirds of the rows drawn as the recipe draws them."""
+    """Automatic fits of the flights, two thirds of the rows drawn at random."""
     folder = Path(os.environ.get("POLYADIC_DATA", "../shared/data"))
     for name, goal in (("nycflights", "10 s, MSE 0.50"), ("flights3m", "120 s, MSE 0.63")):
         if not (folder / f"{name}.npz").exists():
@@ -265,7 +265,7 @@ def automatic() -> Iterator[Row]:
         model = FeatureLearningRegressor(device="cuda", random_state=0)
         model, seconds, peak = timed(lambda: model.fit(X[train], y[train]))  # noqa: B023
         error = np.mean((model.predict(X[test]) - y[test]) ** 2) / np.var(y[train], ddof=1)
-        result = f"{seconds:.1f} s, MSE {error:.4f}, {peak}"
+        result = f"{seconds:.1f} s, MSE {error:.4f}, {peak:.1f} GiB"
         yield f"automatic fit of {name}", result, goal
 
 
