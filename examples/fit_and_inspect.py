@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 import polyadic
 from polyadic.inspection import (
     ConvergenceDisplay,
-    FeatureWeightsDisplay,
+    InputRelevanceDisplay,
     PartialDependenceDisplay,
     PredictionDisplay,
 )
@@ -23,12 +23,12 @@ from polyadic.inspection import (
 X, y = make_friedman1(600, noise=1.0, random_state=0)
 X, X_test, y, y_test = train_test_split(X, y, random_state=0)
 
-model = polyadic.FeatureLearningRegressor(rank=4, n_basis=4, alpha=10.0, random_state=0)
+model = polyadic.FeatureLearningRegressor(n_estimators=2, random_state=0)
 model.fit(X, y)
 print(f"R² on {len(X_test)} held-out rows: {model.score(X_test, y_test):.3f}")
 
 figure, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
-FeatureWeightsDisplay.from_estimator(model, ax=axes[0, 0])
+InputRelevanceDisplay.from_estimator(model, ax=axes[0, 0])
 ConvergenceDisplay.from_estimator(model, ax=axes[0, 1])
 PredictionDisplay.from_estimator(model, X_test, y_test, ax=axes[1, 0])
 # The target has 10·sin(π·x0·x1): the two inputs act together.

@@ -106,9 +106,10 @@ def test_fifty_fits_leave_memory_threads_handles_and_files_as_they_were(tmp_path
     )
     before, after, memory = json.loads(done.stdout)
     assert after == before
+    # What is made once, such as the scratch memory of threads, is there after a few rounds.
     objects, malloc, arrow = (
-        last - first for first, last in zip(memory[0], memory[-1], strict=True)
+        last - first for first, last in zip(memory[2], memory[-1], strict=True)
     )
-    assert objects < 45 * 20  # a fitted estimator has hundreds
-    assert malloc < 20_000 * 8  # of 45 fits not one array with a number for each row is left
+    assert objects < 35 * 20  # a fitted estimator has hundreds
+    assert malloc < 20_000 * 8  # of 35 fits not one array with a number for each row is left
     assert arrow <= 0
