@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute, ComputeSpec
-from polyadic.features import FeatureMap
+from polyadic.features import FeatureMap, TensorLayout
+from polyadic.model.als import Model
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.view import Member, standard_prediction
@@ -27,6 +28,7 @@ __all__ = [
     "Predictor",
     "ignore_overflow",
     "map_shares",
+    "respond_on_host",
     "summarise_inputs",
 ]
 
@@ -88,6 +90,14 @@ class Predictor:
 def ignore_overflow() -> AbstractContextManager[Any]:
     """Suppress NumPy's overflow warnings; overflow is detected later and raised as an error."""
     return np.errstate(over="ignore", invalid="ignore")
+
+
+def respond_on_host(
+    compute: Compute, X: Any, model: Model, layout: TensorLayout
+) -> NDArray[np.float64]:
+    """Return the responses of a model at scaled rows as an array, a column a target."""
+    each = (compute.predict(X, cores, model.map_weights, layout) for cores in model.cores)
+    return np.column_stack([on_host(response) for response in each])
 
 
 def map_shares(
@@ -181,9 +191,7 @@ def _relevance(members: Sequence[Member], compute: Compute, X: Any) -> NDArray[n
     scaled = [member.inputs.apply(X) for member in used]
 
     def predict(member: Member, X: Any) -> NDArray[np.float64]:
-        weights, layout = member.model.map_weights, member.layout
-        each = (compute.predict(X, cores, weights, layout) for cores in member.model.cores)
-        return member.share * np.column_stack([on_host(response) for response in each])
+        return member.share * respond_on_host(compute, X, member.model, member.layout)
 
     usual = [predict(member, X) for member, X in zip(used, scaled, strict=True)]
     variance = float(np.sum(usual, axis=0).var(axis=0).sum())

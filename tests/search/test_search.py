@@ -264,7 +264,7 @@ def test_members_of_a_group_see_the_inputs_in_different_ways(run):
 
 def test_many_rows_have_one_group_and_one_member_learns_alone(learned, monkeypatch):
     assert {seat.group for seat in Run(learned, seeds=(3,)).search.seats} == {0}
-    monkeypatch.setattr(module, "_FEW_ROWS", 70)
+    monkeypatch.setattr(module, "FEW_ROWS", 70)
     assert {seat.group for seat in Run(learned, Settings(effort=1e-9)).search.seats} == {0}
 
 

@@ -11,7 +11,7 @@ can always be rebuilt by `start`, and `restart` does so in memory that is there 
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,32 +22,16 @@ from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.rows import Rows
 
+T = TypeVar("T", covariant=True)
 
-class Sums(Protocol):
+
+class Sums(Protocol[T]):
     """Sums over some rows, wherever they are: they can be added, and brought to the host."""
 
     def __add__(self, other: Self, /) -> Self: ...
 
-    def on_host(self) -> NormalEquations:
+    def on_host(self) -> T:
         """Return the sums as the driver takes them."""
-
-
-class SketchSums(Protocol):
-    """What conjugate gradients start from, over some rows, wherever they are."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
-    def on_host(self) -> CoreSketch:
-        """Return the sums as the driver takes them."""
-
-
-class ProductSums(Protocol):
-    """The product of a core's Gram matrix, over some rows, wherever they are."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
-    def on_host(self) -> GramProduct:
-        """Return the sum as the driver takes it."""
 
 
 class State(Protocol):
@@ -60,19 +44,21 @@ class State(Protocol):
     def restart(self, cores: Cores) -> State:
         """Return the state for other cores of the same sizes; this one may be used up."""
 
-    def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> Sums:
+    def normal_equations(
+        self, core: int, map_weights: NDArray[np.float64]
+    ) -> Sums[NormalEquations]:
         """Return the sums of B = [Re A, Im A] for one core; maps of weight 0 are skipped."""
 
-    def core_sketch(self, core: int) -> SketchSums:
+    def core_sketch(self, core: int) -> Sums[CoreSketch]:
         """Return the sums that conjugate gradients start from; for layouts of tables alone."""
 
-    def gram_product(self, core: int, value: NDArray[Any]) -> ProductSums:
+    def gram_product(self, core: int, value: NDArray[Any]) -> Sums[GramProduct]:
         """Return AᵀA v for v of the shape of one core; for layouts of tables alone."""
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""
 
-    def mixing_equations(self) -> Sums:
+    def mixing_equations(self) -> Sums[NormalEquations]:
         """Return the sums of F, the real responses of every map."""
 
 

@@ -129,11 +129,6 @@ class MemberRun(Generic[T]):
         """Whether one of the members failed or was interrupted, so that the others end too."""
         return self._stop.is_set()
 
-    def require_running(self) -> None:
-        """Raise where another member failed or was interrupted."""
-        if self.is_stopped:
-            raise KeyboardInterrupt
-
     @property
     def n_rounds(self) -> int:
         """How many members each thread fits, one after the other."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
-from polyadic.features.kernels import KERNELS
+from polyadic.features.kernels import KERNELS, log_kernel
 
 K = TypeVar("K", bound=Hashable)
 # Returns the log density of log length scales, and its slopes.
@@ -425,14 +425,8 @@ def _even_start(columns: NDArray[np.float64], kernel: str) -> float:
     low, high = np.log(SHORTEST), np.log(LONGEST)
     for _ in range(15):  # to one part in a thousand
         middle = (low + high) / 2
-        t = s * np.exp(-middle)
-        if kernel == "matern12":
-            power = t
-        elif kernel == "matern32":
-            power = np.sqrt(3) * t - np.log1p(np.sqrt(3) * t)
-        else:
-            power = 0.5 * t**2
-        low, high = (middle, high) if power.sum() > columns.shape[1] else (low, middle)
+        power = -log_kernel(s * np.exp(-middle), kernel).sum()
+        low, high = (middle, high) if power > columns.shape[1] else (low, middle)
     return float(low)
 
 

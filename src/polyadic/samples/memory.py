@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from polyadic.samples.placement import (
     iterating_is_cheaper,
 )
 from polyadic.samples.workers import Workers
+
+T = TypeVar("T")
 
 
 class MemorySamples:
@@ -110,15 +112,11 @@ class MemorySamples:
 
     def core_sketch(self, core: int) -> CoreSketch:
         """Return the sums that conjugate gradients start from."""
-        total = self._workers.sum(lambda state: state.core_sketch(core), self._states)
-        assert total is not None  # there is a chunk at least
-        return total.on_host()
+        return self._sum(lambda state: state.core_sketch(core))
 
     def gram_product(self, core: int, value: NDArray[Any]) -> NDArray[np.float64]:
         """Return AᵀA v for v of the shape of one core."""
-        total = self._workers.sum(lambda state: state.gram_product(core, value), self._states)
-        assert total is not None
-        return total.on_host().value
+        return self._sum(lambda state: state.gram_product(core, value)).value
 
     def commit(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core in every chunk's state."""
@@ -129,7 +127,7 @@ class MemorySamples:
         """Return the sums for the step of the feature weights."""
         return self._sum(lambda state: state.mixing_equations())
 
-    def _sum(self, sums_of: Callable[[State], Sums]) -> NormalEquations:
+    def _sum(self, sums_of: Callable[[State], Sums[T]]) -> T:
         total = self._workers.sum(sums_of, self._states)
         assert total is not None  # there is a chunk at least
         return total.on_host()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute
+from polyadic.members import respond_on_host
 from polyadic.model.als import Model, Samples
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
@@ -78,9 +79,7 @@ class Group:
         """Return what a member says of the held-out rows, a column a target."""
         if seat.view not in self._scaled:
             self._scaled[seat.view] = seat.view.inputs.apply(self._X)
-        X, layout = self._scaled[seat.view], seat.features.layout
-        each = (compute.predict(X, cores, model.map_weights, layout) for cores in model.cores)
-        return np.column_stack([on_host(response) for response in each])
+        return respond_on_host(compute, self._scaled[seat.view], model, seat.features.layout)
 
     def error_of(self, compute: Compute, seat: Seat, model: Model) -> float:
         """Return the mean squared error of one member."""

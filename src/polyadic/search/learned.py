@@ -31,7 +31,7 @@ from polyadic.rows.holdout import row_hash
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.samples.workers import Workers
-from polyadic.search.settings import Settings
+from polyadic.search.settings import FEW_ROWS, Settings
 from polyadic.sources.data import Data
 
 # How inputs may be scaled: by a line, by their distribution, or by the mean of both.
@@ -39,10 +39,9 @@ BLENDS = (0.5, 0.0, 1.0)
 # Rows from which the distribution of each input is learned.
 _SCALING_ROWS = 250_000
 # Rows that all kernels and scalings are compared on, and rows that the best are learned from.
-_FEW_ROWS = 300
+_SCREENED_ROWS = 300
 _LEARNED_ROWS = {False: 600, True: 1_500}  # the latter where rows are many
 _MANY_INPUTS = 30
-_MANY_ROWS = 20_000
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
@@ -84,7 +83,7 @@ def learn_features(
         for blend in BLENDS:
             if blend:
                 scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
-    seen, many = _Sample(rows, data.view.targets, scalings), data.n_distinct > _MANY_ROWS
+    seen, many = _Sample(rows, data.view.targets, scalings), data.n_distinct > FEW_ROWS
     found = []
     for blend, evidence, gain in _choose_kernels(seen, workers, many):
         layout = seen.layout(blend, evidence, gain, data.n_rows, settings)
@@ -185,7 +184,7 @@ def _choose_kernels(
 
     With each comes what it gains over noise alone, in units of log evidence.
     """
-    few, more = sample.take(_FEW_ROWS), sample.take(_LEARNED_ROWS[many])
+    few, more = sample.take(_SCREENED_ROWS), sample.take(_LEARNED_ROWS[many])
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
     sparse = few.rows.X.shape[1] > _MANY_INPUTS
     screened = screen(views, few.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)

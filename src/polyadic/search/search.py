@@ -29,7 +29,7 @@ from polyadic.rows.view import Member, View
 from polyadic.samples.workers import Workers
 from polyadic.search.groups import Group, Seat
 from polyadic.search.learned import LearnedFeatures
-from polyadic.search.settings import Settings, epoch_seconds, most_rank
+from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Journal, NoJournal, Trial
 from polyadic.sources.data import Data
@@ -43,8 +43,6 @@ _FIRST_RANK, _FIRST_FACTORS = 8, (1.0, 1 / 16)
 _FACTORS_OF_MANY_ROWS = 1 / 16, 1 / 256  # few rows make noise seem larger than it is
 _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
-# Up to so many rows there are two groups, and members train side by side, one thread each.
-_FEW_ROWS = 20_000
 
 
 class Search:
@@ -97,14 +95,14 @@ class Search:
         self._on_trial, self._deadline = on_trial, deadline
         self._rngs = [np.random.RandomState(seed) for seed in seeds]
         data.store.reserve_memory(compute)
-        n_groups = 2 if len(seeds) > 1 and data.n_distinct <= _FEW_ROWS else 1
+        n_groups = 2 if len(seeds) > 1 and data.n_distinct <= FEW_ROWS else 1
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         self._ways = [(each, View(each.scaling, data.view.targets)) for each in features]
         self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory
-            and data.n_distinct <= _FEW_ROWS
+            and data.n_distinct <= FEW_ROWS
             and not compute.engine.takes_tensors
             and len(seeds) >= compute.workers.n_jobs
         )
@@ -140,8 +138,7 @@ class Search:
         order = list(range(n_ways))
         if places < n_ways:
             self.seats = [Seat(0, i, *way, self._seeds[0]) for i, way in enumerate(self._ways)]
-            rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
-            trial = self._new_trial(rank, _FACTORS_OF_MANY_ROWS[0])
+            trial = self._new_trial(_FACTORS_OF_MANY_ROWS[0])
             done = self._journal.result(lambda: self._best_epoch(trial, _EPOCHS["start"]))
             self._spent += self._cost(trial, _EPOCHS["start"])
             pairs = zip(self.seats, done.models, strict=True)
@@ -154,17 +151,17 @@ class Search:
 
     def _start(self) -> Trial:
         """Return the best of a few penalties at a low rank."""
-        rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
         factors: Sequence[float]
-        factors = _FIRST_FACTORS if self._data.n_distinct <= _FEW_ROWS else _FACTORS_OF_MANY_ROWS
+        factors = _FIRST_FACTORS if self._data.n_distinct <= FEW_ROWS else _FACTORS_OF_MANY_ROWS
         factors = factors if self._settings.alpha is None else (1.0,)
-        first = self._new_trial(rank, 1.0)
+        first = self._new_trial(1.0)
         starts = [replace(first, factor=factor) for factor in factors]
         self.best = min((self._train("start", each) for each in starts), key=lambda t: t.error)
         return self.best
 
-    def _new_trial(self, rank: int, factor: float) -> Trial:
-        """Return a trial with a random start for every seat."""
+    def _new_trial(self, factor: float) -> Trial:
+        """Return a trial of low rank with a random start for every seat."""
+        rank = self._settings.rank or min(_FIRST_RANK, self._most_rank())
         models = []
         for seat in self.seats:
             rng, sizes = np.random.RandomState(seat.seed), seat.features.layout.core_sizes
@@ -238,7 +235,7 @@ class Search:
 
     def _train(self, stage: str, trial: Trial) -> Trial:
         """Return the trial after its best next epoch."""
-        if time.monotonic() > self._deadline and self.best is not None:
+        if self._is_late() and self.best is not None:
             return trial
         epochs = _EPOCHS.get(stage, _USUAL_EPOCHS)
         done = self._journal.result(lambda: self._best_epoch(trial, epochs))

@@ -9,6 +9,8 @@ import numpy as np
 from polyadic.features import TensorLayout
 from polyadic.model.conjugate import MAX_ITER
 
+# Up to so many rows are few: members are many, and evidence and held-out rows are scarce.
+FEW_ROWS = 20_000
 # Seconds of arithmetic of all members at effort 1, about, on one core: for any fit, and for
 # each row.
 _SECONDS, _SECONDS_A_ROW = 3.0, 1.6e-3
@@ -48,7 +50,7 @@ class Settings:
         """Return how many members a fit has: fewer where rows are many."""
         if self.n_members is not None:
             return self.n_members
-        base = 6 if n_rows <= 20_000 else 2 if n_rows <= 1_000_000 else 1
+        base = 6 if n_rows <= FEW_ROWS else 2 if n_rows <= 1_000_000 else 1
         return max(1, round(base * self.effort))
 
     def work(self, n_rows: int, most: float) -> float:
