@@ -134,6 +134,13 @@ class ComputeSpec:
             engine, device_samples = self._make_engine()
             yield Compute(engine, chunk_size, workers, memory, limits, self, device_samples)
 
+    def predict(
+        self, X: Any, cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
+    ) -> Any:
+        """Return the response of every row of `X`, computed in one thread wherever this is."""
+        with replace(self, n_jobs=1, memory_limit=None).open() as compute:
+            return compute.predict(X, cores, map_weights, layout)
+
     def _make_engine(self) -> tuple[Engine, Callable[..., Samples] | None]:
         """Return the engine, and what makes samples of rows on its device if it has one.
 

@@ -6,6 +6,11 @@
 
 With several targets each has a weight tensor and samples of its own; they share λ, whose
 sums are added over the targets.
+
+A loss that is not the squared error is met by squares that touch it, see `losses`:
+
+    epoch = linearise ─► start ─► sweep ─► rebalance ─► λ step ─► true loss; if it rose, again,
+            with more caution
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from itertools import islice
 from operator import add
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +28,7 @@ from numpy.typing import NDArray
 from polyadic.model import cpd
 from polyadic.model.conjugate import CoreSketch, solve_core_iteratively
 from polyadic.model.cpd import Cores
+from polyadic.model.losses import LossSum
 from polyadic.model.mixing import penalty, solve_mixing
 from polyadic.model.normal import CoreSolution, NormalEquations, solve_core
 
@@ -59,15 +65,36 @@ class Samples(Protocol):
         """Return the sums for the step of the feature weights."""
 
 
+class LossRows(Protocol):
+    """The rows of all targets under a loss that is not the squared error."""
+
+    def around(self, model: Model, caution: int) -> list[Samples]:
+        """Return the samples of each target, with working responses and weights at a model.
+
+        The driver uses them up: a target whose samples it drops takes no more memory.
+        """
+
+    def loss(self, model: Model) -> LossSum:
+        """Return the true loss of a model."""
+
+
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised: ½‖y − Σₚ λₚΦₚw‖² + ½α‖w‖² + β·Reg(λ)."""
+    """What is minimised: ½‖y − Σₚ λₚΦₚw‖² + ½α‖w‖² + β·Reg(λ).
+
+    With `has_loss` the first term is the loss of `LossRows` instead.
+    """
 
     alpha: float
     beta: float = 0.0
     mixing: str = "simplex"
     nonnegative: bool = False
     kind: str = "real"
+    has_loss: bool = False
+
+
+# How often a step that raised the loss is tried again, with more caution each time.
+_MOST_CAUTION = 8
 
 
 @dataclass(frozen=True)
@@ -76,6 +103,9 @@ class Model:
 
     cores: tuple[Cores, ...]
     map_weights: NDArray[np.float64]
+
+
+Targets: TypeAlias = Sequence[Samples] | LossRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +119,11 @@ class Record:
     loss : float
         The objective on the training rows, divided by the sum of their weights.
     error : float
-        Mean squared error on the training rows.
+        Mean squared error on the training rows, or their mean loss.
     jittered : tuple of (int, int)
         The (target, core) pairs whose systems were singular in this epoch.
     validation_error : float or None
-        Mean squared error on the held-out rows, where there are any.
+        The same on the held-out rows, where there are any.
     """
 
     number: int
@@ -169,7 +199,7 @@ class Keeper:
 class EarlyEpoch:
     """A fraction of the rows, for an epoch before those on all rows."""
 
-    targets: Sequence[Samples]
+    targets: Targets
     fraction: float
 
 
@@ -186,7 +216,7 @@ class Stopping:
 
 
 def epochs(
-    targets: Sequence[Samples],
+    targets: Targets,
     objective: Objective,
     model: Model,
     *,
@@ -199,7 +229,7 @@ def epochs(
 
     Parameters
     ----------
-    targets : sequence of Samples
+    targets : sequence of Samples, or LossRows
         The rows of each target.
     objective : Objective
         What is minimised.
@@ -214,6 +244,10 @@ def epochs(
     keeper : Keeper, optional
         Sees the sweep after each core step, where samples are stateless.
     """
+    if objective.has_loss:
+        yield from _loss_epochs(cast(LossRows, targets), objective, model, mix_first, number)
+        return
+    targets = cast(Sequence[Samples], targets)
     equations = mixing_sums(targets, model)
     if mix_first:
         mixed = _mix(equations, objective, model)
@@ -236,6 +270,60 @@ def epochs(
         equations = mixing_sums(targets, model)
         model = _mix(equations, objective, model)
         number += 1
+
+
+def _loss_epochs(
+    rows: LossRows, objective: Objective, model: Model, mix_first: bool, number: int
+) -> Iterator[Epoch]:
+    """Yield the fit after each epoch under a loss; none of them raises the objective.
+
+    An epoch is a function of the model alone, so a fit can be resumed at any of them.
+    """
+    sums = rows.loss(model)
+    value = sums.value + _penalties(objective, model)
+    if mix_first:
+        mixed = _mix(mixing_sums(rows.around(model, 0), model), objective, model)
+        after = rows.loss(mixed)
+        lowered = after.value + _penalties(objective, mixed)
+        if mixed.map_weights.any() and lowered <= value:
+            model, sums, value = mixed, after, lowered
+    jittered: tuple[tuple[int, int], ...] = ()
+    while True:
+        yield Epoch(
+            number=number,
+            model=model,
+            loss=value / sums.weight,
+            error=sums.mean,
+            jittered=jittered,
+        )
+        for caution in range(_MOST_CAUTION):
+            tried, jittered = _loss_sweep(rows, objective, model, caution)
+            after = rows.loss(tried)
+            lowered = after.value + _penalties(objective, tried)
+            if lowered <= value:  # which what is not a number is not
+                model, sums, value = tried, after, lowered
+                break
+        number += 1
+
+
+def _loss_sweep(
+    rows: LossRows, objective: Objective, model: Model, caution: int
+) -> tuple[Model, tuple[tuple[int, int], ...]]:
+    """Return the model after a sweep and a λ step on the squares that touch the loss at it."""
+    targets = rows.around(model, caution)
+    mixes = len(model.map_weights) > 1
+    cores, jittered = [], []
+    for target, of_target in enumerate(model.cores):
+        # Without a λ step a target is done after its sweep: its state need not stay in memory.
+        samples = targets[target] if mixes else targets.pop(0)
+        samples.start(of_target)
+        done = sweep([samples], objective, Sweep(replace(model, cores=(of_target,))))
+        cores.append(cpd.rebalance(done.model.cores[0]))
+        jittered += [(target, core) for _, core in done.jittered]
+    model = replace(model, cores=tuple(cores))
+    if mixes:
+        model = _mix(mixing_sums(targets, model), objective, model)
+    return model, tuple(jittered)
 
 
 def sweep(
@@ -289,12 +377,12 @@ def _sweep_at(state: Sweep, target: int, core: int, cores: Cores) -> Sweep:
 
 
 def fit(
-    targets: Sequence[Samples],
+    targets: Targets,
     objective: Objective,
     model: Model,
     stopping: Stopping,
     *,
-    validation: Sequence[Samples] = (),
+    validation: Targets = (),
     early: Sequence[EarlyEpoch] = (),
     mix_first: bool | None = None,
     keeper: Keeper | None = None,
@@ -312,7 +400,8 @@ def fit(
         return result
     for epoch in _run_epochs(targets, objective, model, early, mix_first, keeper):
         if validation:
-            epoch = replace(epoch, validation_error=mean_error(validation, epoch.model))
+            error = _held_out_error(validation, objective, epoch.model)
+            epoch = replace(epoch, validation_error=error)
         result = _add_epoch(result, epoch, stopping, len(early))
         stop = keeper.on_epoch(result)
         if stop or _should_stop(result, stopping, len(early), bool(validation)):
@@ -343,7 +432,7 @@ def _should_stop(result: Fit, stopping: Stopping, n_early: int, held_out: bool) 
 
 
 def _run_epochs(
-    targets: Sequence[Samples],
+    targets: Targets,
     objective: Objective,
     model: Model,
     early: Sequence[EarlyEpoch],
@@ -372,7 +461,7 @@ def _run_epochs(
 
 
 def _from_the_better_start(
-    targets: Sequence[Samples], objective: Objective, model: Model
+    targets: Targets, objective: Objective, model: Model
 ) -> Iterator[Epoch]:
     """Yield the epochs of the start that is ahead after two of them.
 
@@ -388,6 +477,13 @@ def _from_the_better_start(
     last = ahead[-1]
     rest = epochs(targets, objective, last.model, mix_first=False, number=last.number)
     yield from islice(rest, 1, None)
+
+
+def _held_out_error(targets: Targets, objective: Objective, model: Model) -> float:
+    """Return what early stopping judges a model by."""
+    if objective.has_loss:
+        return cast(LossRows, targets).loss(model).mean
+    return mean_error(cast(Sequence[Samples], targets), model)
 
 
 def mean_error(targets: Sequence[Samples], model: Model) -> float:

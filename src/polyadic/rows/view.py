@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from polyadic.features.layout import TensorLayout
 from polyadic.model.als import Model
-from polyadic.rows.arrays import array_namespace, to_device
+from polyadic.model.losses import Loss, LossSum
+from polyadic.rows.arrays import array_namespace, as_double, on_host, to_device
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.statistics import Statistics
@@ -42,26 +43,96 @@ class View:
     inputs : InputScaling
         What becomes of the inputs.
     targets : TargetScaling
-        What becomes of the targets.
+        What becomes of the targets; with a loss that has a link, the start of each response.
     without : tuple of Member
         Members whose predictions are taken out of the standardised targets, so that a fit sees
         what they left over.
+    loss : Loss, optional
+        What a fit minimises, unless that is the squared error.
+    around : Member, optional
+        With a loss: the model whose responses the working responses and weights are made at.
+    caution : int
+        How cautious these are.
     """
 
     inputs: InputScaling
     targets: TargetScaling
     without: tuple[Member, ...] = ()
+    loss: Loss | None = None
+    around: Member | None = None
+    caution: int = 0
 
-    def see(self, rows: Rows, target: int, respond: Respond, scaled: Any = None) -> Rows:
+    def n_outputs(self, n_targets: int) -> int:
+        """Return how many weight tensors a fit to so many targets has."""
+        return n_targets if self.loss is None else self.loss.n_outputs(n_targets)
+
+    def see(
+        self, rows: Rows, target: int, respond: Respond, scaled: Any = None, context: Any = None
+    ) -> Rows:
         """Return rows in their own units as the fit of one target sees them.
 
-        `scaled` are the scaled inputs, where they are known from another target.
+        `scaled` are the scaled inputs and `context` what `context` returns, where they are known
+        from another target.
         """
+        X = self.inputs.apply(rows.X) if scaled is None else scaled
+        if self.loss is not None:
+            return self._linearise(rows, X, target, respond, context)
         y = self.targets.apply(rows.y[:, target], target)
         for member in self.without:
             y = y - member.respond(rows.X, target, respond)
-        X = self.inputs.apply(rows.X) if scaled is None else scaled
         return Rows(X, y, rows.weight)
+
+    def _linearise(self, rows: Rows, X: Any, target: int, respond: Respond, context: Any) -> Rows:
+        """Return rows with the working responses and weights of the loss at the model `around`."""
+        assert self.loss is not None
+        if context is None:
+            context = self.context(rows, X, respond)
+        offset, f = self._response(rows.X, X, target, respond)
+        y, weight = self.loss.linearise(
+            self._targets(rows.y), f, target, context, caution=self.caution
+        )
+        if rows.weight is not None:
+            weight = weight * as_double(rows.weight)
+        return Rows(X, y - offset, weight)
+
+    def context(self, rows: Rows, X: Any, respond: Respond) -> Any:
+        """Return what working responses need to know of all responses of a row, if anything."""
+        if self.loss is None or not self.loss.couples:
+            return None
+        return self.loss.context(self._responses(rows, X, respond))
+
+    def loss_sum(self, rows: Rows, first_row: int, respond: Respond) -> LossSum:
+        """Return the loss of the model `around` on rows in their own units."""
+        assert self.loss is not None
+        X = self.inputs.apply(rows.X)
+        losses = self.loss.total(self._targets(rows.y), self._responses(rows, X, respond))
+        if rows.weight is not None:
+            losses = losses * as_double(rows.weight)
+        return LossSum(float(on_host(losses).sum()), rows.total_weight)
+
+    def _responses(self, rows: Rows, X: Any, respond: Respond) -> Iterator[Any]:
+        """Yield the responses of each target, one at a time."""
+        for target in range(self.n_outputs(rows.y.shape[1])):
+            yield self._response(rows.X, X, target, respond)[1]
+
+    def _response(self, own: Any, X: Any, target: int, respond: Respond) -> tuple[Any, Any]:
+        """Return what is beside the fit's own response of each row, and their sum."""
+        assert self.loss is not None and self.around is not None
+        model = self.around.model
+        f = respond(X, model.cores[target], model.map_weights, self.around.layout)
+        f = as_double(to_device(f, own.device))
+        offset = 0.0 if self.loss.is_location else float(self.targets.mean[target])
+        for member in self.without:
+            offset = offset + member.respond(own, target, respond)
+        return offset, f + offset
+
+    def _targets(self, y: Any) -> Any:
+        """Return targets as the loss takes them."""
+        assert self.loss is not None
+        if not self.loss.is_location:
+            return as_double(y)
+        columns = [self.targets.apply(y[:, t], t) for t in range(y.shape[1])]
+        return array_namespace(y).stack(columns, axis=1)
 
 
 def standard_prediction(members: Sequence[Member], X: Any, respond: Respond) -> Any:

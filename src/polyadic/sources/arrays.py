@@ -135,7 +135,7 @@ class ArrayStore:
         sight = self._sight(view) if part is None else _Sight(part.take(self.rows), view)
         return [
             compute.samples(sight.rows, layout, partial(sight, target, compute.predict))
-            for target in range(self.rows.y.shape[1])
+            for target in range(view.n_outputs(self.rows.y.shape[1]))
         ]
 
     def _sight(self, view: View) -> _Sight:
@@ -143,6 +143,9 @@ class ArrayStore:
         for sight in self._sights:
             if sight.view is view:
                 return sight
+        if view.around is not None:  # seen once, but its inputs may have been seen before
+            alike = (each for each in self._sights if each.view.inputs is view.inputs)
+            return _Sight(self.rows, view, next(alike, None) or self._sight(_inputs_of(view)))
         most = _MOST_VIEWS if np.prod(self.rows.X.shape) <= _SEVERAL_VIEWS else 1
         sight = _Sight(self.rows, view)
         self._sights = [*self._sights, sight][-most:]
@@ -163,19 +166,40 @@ class ArrayStore:
         """Do nothing: nothing is held outside this process."""
 
 
-class _Sight:
-    """Rows as a view shows them; what was made of all of them at once is kept."""
+def _inputs_of(view: View) -> View:
+    """Return a view of the same inputs that many others can take them from."""
+    return View(view.inputs, view.targets)
 
-    def __init__(self, rows: Rows, view: View) -> None:
-        self.rows, self.view = rows, view
+
+class _Sight:
+    """Rows as a view shows them; what was made of all of them at once is kept.
+
+    Its inputs are those of another sight, where that shows the same ones.
+    """
+
+    def __init__(self, rows: Rows, view: View, alike: _Sight | None = None) -> None:
+        self.rows, self.view, self._alike = rows, view, alike
         self._X: Any = None
+        self._context: Any = None
         self._seen: dict[int, Rows] = {}
 
     def __call__(self, target: int, respond: Respond, rows: Rows) -> Rows:
         """Return rows as the fit of one target sees them."""
         if rows is not self.rows:  # a chunk, on its way to a device
             return self.view.see(rows, target, respond)
+        if self.view.loss is not None:  # targets are seen once, for one sweep
+            X = self.X
+            if self._context is None:
+                self._context = self.view.context(rows, X, respond)
+            return self.view.see(rows, target, respond, X, self._context)
         if target not in self._seen:
-            seen = self.view.see(rows, target, respond, self._X)
-            self._X, self._seen[target] = seen.X, seen
+            self._seen[target] = self.view.see(rows, target, respond, self.X)
         return self._seen[target]
+
+    @property
+    def X(self) -> Any:
+        """The scaled inputs."""
+        if self._X is None:
+            alike = self._alike
+            self._X = self.view.inputs.apply(self.rows.X) if alike is None else alike.X
+        return self._X

@@ -20,13 +20,18 @@ from numpy.typing import NDArray
 
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
-from polyadic.model.als import Samples
+from polyadic.model.als import LossRows, Model, Samples, Targets
+from polyadic.model.losses import Loss, LossSum
+from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import EXACT_ROWS, Part, split, subset_of
 from polyadic.rows.rows import Rows
+from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
-from polyadic.rows.view import View
+from polyadic.rows.view import Member, View
 
 A = TypeVar("A")
+
+_START_ROWS = 250_000  # rows that the start of a loss is taken from
 
 
 class Store(Protocol):
@@ -121,8 +126,8 @@ class Data:
 
     @property
     def n_targets(self) -> int:
-        """Number of targets."""
-        return len(self.statistics.targets.mean)
+        """Number of weight tensors: one for each target, or for each of several classes."""
+        return self.view.n_outputs(len(self.statistics.targets.mean))
 
     @property
     def total_weight(self) -> float:
@@ -162,17 +167,50 @@ class Data:
         """Return the samples of each target: all rows or a part of them, through a view."""
         return self.store.samples(compute, layout, part, view or self.view)
 
+    def targets(
+        self,
+        compute: Compute,
+        layout: TensorLayout,
+        part: Part | None = None,
+        view: View | None = None,
+    ) -> Targets:
+        """Return what a fit is driven by: samples of each target, or rows under a loss."""
+        view = view or self.view
+        if view.loss is None:
+            return self.samples(compute, layout, part, view)
+        store = self.store if part is None else self.store.restrict(part)
+        return RowsUnderLoss(store, compute, layout, view, self.is_remote)
+
+    def under(self, loss: Loss | None) -> Data:
+        """Return these rows with a loss in their usual view; None is the squared error."""
+        if loss is None:
+            return self
+        moments = self.statistics.targets
+        loss.check(moments.low, moments.high)
+        rows = self.gather_about(_START_ROWS, seed=0)
+        weight = None if rows.weight is None else on_host(rows.weight)
+        start = TargetScaling(*loss.start(on_host(rows.y).astype(np.float64), weight))
+        return replace(self, view=replace(self.view, targets=start, loss=loss))
+
     def gather(self, part: Part | None) -> Data:
         """Return the rows of a part in memory, with the view of all rows."""
-        return self._with_store(self.store.gather(part), in_memory=True)
+        return self._with_store(self.store.gather(part), in_memory=True, is_remote=False)
 
     def restrict(self, part: Part) -> Data:
         """Return the rows of a part where they are, with the view of all rows."""
-        return self._with_store(self.store.restrict(part), in_memory=self.in_memory)
+        restricted = self.store.restrict(part)
+        return self._with_store(restricted, in_memory=self.in_memory, is_remote=self.is_remote)
 
-    def _with_store(self, store: Store, *, in_memory: bool) -> Data:
+    def _with_store(self, store: Store, *, in_memory: bool, is_remote: bool) -> Data:
         statistics = store.reduce("statistics", summarise)
-        return Data(store, statistics, self.view, self.single_target, in_memory=in_memory)
+        return Data(
+            store,
+            statistics,
+            self.view,
+            self.single_target,
+            in_memory=in_memory,
+            is_remote=is_remote,
+        )
 
     def gather_rows(self, part: Part | None) -> Rows:
         """Return the rows of a part in memory, in their own units."""
@@ -185,6 +223,30 @@ class Data:
     def close(self) -> None:
         """Release what is held outside this process; a fit does so when it ends."""
         self.store.close()
+
+
+@dataclass(frozen=True)
+class RowsUnderLoss(LossRows):
+    """The rows of a store under the loss of a view: linearised, and summed up, where they are."""
+
+    store: Store
+    compute: Compute
+    layout: TensorLayout
+    view: View
+    is_remote: bool = False
+
+    def around(self, model: Model, caution: int) -> list[Samples]:
+        """Return the samples of each target, with working responses and weights at a model."""
+        return self.store.samples(self.compute, self.layout, None, self._view(model, caution))
+
+    def loss(self, model: Model) -> LossSum:
+        """Return the true loss of a model."""
+        respond = self.compute.spec.predict if self.is_remote else self.compute.predict
+        return self.store.reduce("loss", partial(self._view(model).loss_sum, respond=respond))
+
+    def _view(self, model: Model, caution: int = 0) -> View:
+        member = Member(self.view.inputs, self.layout, model)
+        return replace(self.view, around=member, caution=caution)
 
 
 class PartStore:

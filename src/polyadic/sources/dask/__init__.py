@@ -171,7 +171,7 @@ class DaskStore:
         group = _Group(next(self._numbers), setup, self._cluster, self._live)
         n_rows = round((1.0 if part is None else part.fraction) * self.n_rows)
         stateless = not compute.engine.keep
-        targets = range(self.n_targets)
+        targets = range(view.n_outputs(self.n_targets))
         return [DaskSamples(group, target, n_rows, stateless) for target in targets]
 
     def restrict(self, part: Part) -> PartStore:

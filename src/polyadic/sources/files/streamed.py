@@ -145,7 +145,7 @@ class FileStore:
                 layout,
                 Reading(self._batches, partial(_see, view, part, target, respond), n_rows, *size),
             )
-            for target in range(len(self.source.targets))
+            for target in range(view.n_outputs(len(self.source.targets)))
         ]
 
     def restrict(self, part: Part) -> PartStore:
