@@ -1,0 +1,167 @@
+"""Rows under a loss in every kind of store, and in every engine, against NumPy on one chunk.
+
+Working responses and weights are made where the rows are, and the true loss comes back as a sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polyadic.compute import ComputeSpec
+from polyadic.engines.reference import ReferenceEngine
+from polyadic.model.als import Model
+from polyadic.model.losses import Logistic, Multinomial, Poisson, Quantile
+from polyadic.rows.rows import Rows
+from polyadic.rows.view import Member
+from polyadic.samples.memory import MemorySamples
+from polyadic.sources.arrays import ArraySource
+from polyadic.sources.data import RowsUnderLoss
+from polyadic.sources.files.row_source import open_rows
+from polyadic.sources.files.streamed import FileSource
+from tests.contract.clusters import client
+from tests.contract.problems import PROBLEMS
+from tests.contract.test_engines import assert_same
+
+LOSSES = {
+    "logistic": Logistic((2.0, 3.0)),
+    "multinomial": Multinomial((0.0, 1.0, 4.0)),
+    "poisson": Poisson(),
+    "quantile": Quantile(0.8),
+}
+NAMES = ("damped and fourier", "tables, weighted", "powers, zero column")
+CHOSEN = [problem for problem in PROBLEMS if problem.name in NAMES]
+
+
+def rows_of(problem, loss):
+    rng = np.random.RandomState(0)
+    y = rng.standard_normal(len(problem.rows.y))
+    if isinstance(loss, Logistic | Multinomial):
+        y = rng.choice(loss.labels, len(y))
+    if isinstance(loss, Poisson):
+        y = rng.poisson(1.5, len(y)).astype(float)
+    return Rows(problem.rows.X, y[:, None], problem.rows.weight)
+
+
+def in_memory(request, rows):
+    return ArraySource(rows, ["x"] * rows.X.shape[1]).data(scale_inputs=False)
+
+
+def as_tensors(request, rows):
+    torch = pytest.importorskip("torch")
+    return in_memory(request, rows.map(torch.as_tensor))
+
+
+def on_disk(request, rows):
+    path = request.getfixturevalue("tmp_path") / "rows.npy"
+    weight = [] if rows.weight is None else [rows.weight]
+    np.save(path, np.column_stack([rows.X, rows.y, *weight]))
+    names = [f"x{index}" for index in range(rows.X.shape[1] + 2)]
+    patch = request.getfixturevalue("monkeypatch")
+    patch.setattr("polyadic.sources.files.row_source._LEAST_ROWS", 60)
+    patch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 60)
+    source = open_rows(path, names[-2], names[:-2], names[-1] if weight else None)
+    return FileSource(source).data(scale_inputs=False)
+
+
+def on_a_cluster(request, rows):
+    with client().as_current():
+        import dask.array as da
+
+        from polyadic.sources.dask import DaskSource
+
+        size = -(-len(rows) // 3)
+        parts = [
+            None if a is None else da.from_array(a, chunks=(size, *a.shape[1:]))
+            for a in (rows.X, rows.y[:, 0], rows.weight)
+        ]
+        return DaskSource(*parts, ["a"] * rows.X.shape[1]).data(scale_inputs=False)
+
+
+# Where rows are, the engine, and the rows of a chunk.
+PLACES = {
+    "reference": (in_memory, "reference", "auto"),
+    "compiled, chunks": (in_memory, "compiled", 41),
+    "torch, chunks": (as_tensors, "torch", 64),
+    "torch, arrays": (in_memory, "torch", "auto"),
+    "disk": (on_disk, "compiled", "auto"),
+    "dask": (on_a_cluster, "compiled", "auto"),
+}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(each, marks=pytest.mark.cluster if each == "dask" else ()) for each in PLACES],
+)
+@pytest.mark.parametrize("problem", CHOSEN, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("name", LOSSES)
+def test_rows_under_a_loss_are_the_same_everywhere(request, name, problem, place):
+    loss, (store, engine, chunk_size) = LOSSES[name], PLACES[place]
+    rows = rows_of(problem, loss)
+    data = store(request, rows).under(loss)
+    n_outputs = loss.n_outputs(1)
+    assert data.n_targets == n_outputs
+    model = Model(
+        tuple([core / (1 + k) for core in problem.cores] for k in range(n_outputs)),
+        0.3 * problem.weights,
+    )
+    f = respond(model, problem, rows.X)
+    shift = np.zeros(n_outputs) if loss.is_location else data.view.targets.mean
+    y = rows.y
+    if loss.is_location:
+        y = (y - data.view.targets.mean) / data.view.targets.scale
+    f = f + shift
+    weight = np.ones(len(y)) if rows.weight is None else rows.weight
+    spec = ComputeSpec(engine, chunk_size=chunk_size, n_jobs=1)
+    with data.open_compute(spec) as compute:
+        targets = data.targets(compute, problem.layout)
+        found = targets.loss(model)
+        expected = float(weight @ loss.total(y, iter(f.T)))
+        np.testing.assert_allclose(found.value, expected, rtol=1e-9)
+        np.testing.assert_allclose(found.weight, weight.sum(), rtol=1e-12)
+        context = loss.context(iter(f.T))
+        for caution in (0, 1):
+            samples = targets.around(model, caution)
+            assert len(samples) == n_outputs
+            for target, mine in enumerate(samples):
+                z, c = loss.linearise(y, f[:, target], target, context, caution)
+                seen = Rows(rows.X, z - shift[target], c * weight)
+                oracle = MemorySamples(ReferenceEngine(), seen, problem.layout, len(y))
+                for each in (oracle, mine):
+                    each.start(problem.later)
+                assert_same(mine.mixing_equations(), oracle.mixing_equations(), 1e-9)
+                for core in (0, len(problem.cores) - 1):
+                    sums = [each.normal_equations(core, problem.weights) for each in (mine, oracle)]
+                    assert_same(*sums, 1e-9)
+    data.close()
+
+
+def respond(model, problem, X):
+    engine = ReferenceEngine()
+    each = (engine.predict(X, c, model.map_weights, problem.layout) for c in model.cores)
+    return np.column_stack(list(each))
+
+
+def test_what_others_left_over_is_an_offset():
+    """A view without some members has their responses beside the fit's own."""
+    problem, loss = CHOSEN[0], Logistic((2.0, 3.0))
+    rows = rows_of(problem, loss)
+    data = in_memory(None, rows).under(loss)
+    model, other = (Model((cores,), problem.weights) for cores in (problem.cores, problem.later))
+    member = Member(data.view.inputs, problem.layout, other, share=0.5)
+    view = replace(data.view, without=(member,))
+    f = respond(model, problem, rows.X) + 0.5 * respond(other, problem, rows.X)
+    f = f[:, 0] + data.view.targets.mean[0]
+    with ComputeSpec("reference", n_jobs=1).open() as compute:
+        targets = data.targets(compute, problem.layout, view=view)
+        assert isinstance(targets, RowsUnderLoss)
+        value = targets.loss(model).value
+        (samples,) = targets.around(model, 0)
+        samples.start(problem.cores)
+        sums = samples.mixing_equations()
+    np.testing.assert_allclose(value, loss.value(rows.y[:, 0], f).sum(), rtol=1e-10)
+    z, c = loss.linearise(rows.y, f, 0)
+    offset = f - respond(model, problem, rows.X)[:, 0]
+    np.testing.assert_allclose(sums.target_norm2, (c * (z - offset) ** 2).sum(), rtol=1e-10)
