@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.model.als import Model
+from polyadic.model.losses import invert_link
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.view import Member, standard_prediction
@@ -47,17 +48,20 @@ class Predictor:
         Whether predictions are a vector.
     spec : ComputeSpec
         What to compute with.
+    link : {"identity", "log", "logit", "softmax"}
+        How predictions follow from that sum.
     """
 
     members: Sequence[Member]
     targets: TargetScaling
     single_target: bool
     spec: ComputeSpec
+    link: str = "identity"
 
     @property
     def n_targets(self) -> int:
-        """Number of targets."""
-        return len(self.targets.mean)
+        """Number of columns that predictions have."""
+        return 2 if self.link == "logit" else len(self.targets.mean)
 
     @contextmanager
     def open(self) -> Iterator[Callable[..., Any]]:
@@ -76,7 +80,7 @@ class Predictor:
                 f"{int(bad.sum()) - 1} others overflow: they are too far outside the training "
                 "range. Clip them to it, or use Fourier features."
             )
-        return y
+        return invert_link(self.link, y)
 
     def single_threaded(self) -> Self:
         """Return what predicts the same in one thread, for tasks that run side by side."""

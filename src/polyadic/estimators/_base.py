@@ -1,4 +1,4 @@
-"""What the three estimators share: parameters, the fit of members, prediction."""
+"""What the estimators share: parameters, the fit of members, prediction."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from polyadic.estimators._status import StatusLine
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
 from polyadic.model import als
+from polyadic.model.losses import REGRESSION_LOSSES, loss_of
 from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
@@ -58,8 +59,8 @@ _TOO_FEW_ROWS = 2
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
-class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
-    """Base of the estimators: everything but which feature maps take part."""
+class CPDEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators: everything but which feature maps take part, and what is predicted."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_basis": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -92,11 +93,22 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
 
     # Parameters that only some of the estimators have; the others behave as with these values.
     n_estimators: int | str = 1
+    objective: str = "real"
     beta: float = 0.0
     mixing: str = "simplex"
     nonnegative: bool = False
     warm_start: bool = False
     max_time: float | None = None
+
+    _link: str = "identity"  # of fits from before there were others
+
+    def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """Return targets as numbers, and the weights of rows."""
+        return y, sample_weight
+
+    def _under_loss(self, data: Data) -> Data:
+        """Return the rows under the loss that the parameters name."""
+        raise NotImplementedError
 
     def _fit(
         self,
@@ -112,9 +124,9 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         before = dict(vars(self))
         try:
             with StatusLine(self.verbose == "auto") as status:
-                source = training_source(self, X, y, sample_weight, groups)
+                source = training_source(self, X, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
-                    fit_to(data, Passed(X, y, sample_weight, status))
+                    fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
                 self.__dict__.clear()
@@ -225,27 +237,6 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return bool(self._single_target)
 
-    def predict(self, X: Any) -> Any:
-        """Predict the target of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
-            Inputs in their own units.  Rows outside the training range are extrapolated
-            by the feature maps.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions in the target's units; a tensor on the device of `X` where `X` is one, a
-            Dask array where it is a Dask collection.
-        """
-        check_is_fitted(self)
-        y = rows_to_predict(self, X).predict(self._predictor())
-        if is_tensor(y):
-            return y.to(X.device)
-        return like(y, X)
-
     def predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
         """Predict rows in files a batch at a time, so that they need not fit in memory.
 
@@ -263,37 +254,17 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         check_names(self, source.names, len(source.names))
         return FileSource(source).predict_batches(self._predictor())
 
+    def _predict(self, X: Any, predictor: Predictor) -> Any:
+        """Return what a predictor says of rows wherever they are, as the kind of array they are."""
+        y = rows_to_predict(self, X).predict(predictor)
+        if is_tensor(y):
+            return y.to(X.device)
+        return like(y, X)
+
     def _predictor(self) -> Predictor:
-        members, scaling = self.members_, self.target_scaling_
-        return Predictor(members, scaling, self._single_target, self._spec())
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return R² of the predictions.
-
-        Parameters
-        ----------
-        X : array-like, Dask collection or source of rows
-            Inputs; a source brings its targets and weights along.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
-            Observed targets.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weight of each row.
-
-        Returns
-        -------
-        score : float
-            1 for perfect predictions, 0 for those no better than the mean.
-        """
         check_is_fitted(self)
-        found = rows_to_predict(self, X, y, sample_weight).evaluate(self._predictor())
-        if found.n_rows <= _TOO_FEW_ROWS:
-            warnings.warn(
-                f"R² was measured on {found.n_rows} rows, which says next to nothing. Measure on "
-                "more rows.",
-                UndefinedMetricWarning,
-                stacklevel=2,
-            )
-        return found.r2
+        members, scaling = self.members_, self.target_scaling_
+        return Predictor(members, scaling, self._single_target, self._spec(), self._link)
 
     def _earlier_models(
         self, members: list[Member], layout: TensorLayout, n_targets: int
@@ -324,6 +295,77 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             objective=self.objective,
         )
+
+
+class CPDRegressor(RegressorMixin, CPDEstimator):
+    """Base of the regressors."""
+
+    loss: str = "squared_error"
+    quantile: float | None = None
+
+    _loss_constraints: ClassVar[dict[str, Any]] = {
+        "loss": [StrOptions(set(REGRESSION_LOSSES))],
+        "quantile": [None, Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def _under_loss(self, data: Data) -> Data:
+        if (self.loss == "quantile") != (self.quantile is not None):
+            raise ValueError(
+                f"`quantile` must be a number between 0 and 1 with loss='quantile' and None with "
+                f"any other, got quantile={self.quantile!r} with loss={self.loss!r}. Pass for "
+                "instance loss='quantile', quantile=0.9."
+            )
+        if self.loss != "squared_error" and self.objective != "real":
+            raise ValueError(
+                f"`objective` must be 'real' with loss={self.loss!r}, got {self.objective!r}. "
+                "Leave it out, or use loss='squared_error'."
+            )
+        return data.under(loss_of(self.loss, self.quantile))
+
+    def predict(self, X: Any) -> Any:
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs in their own units.  Rows outside the training range are extrapolated
+            by the feature maps.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictions in the target's units; a tensor on the device of `X` where `X` is one, a
+            Dask array where it is a Dask collection.
+        """
+        return self._predict(X, self._predictor())
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² of the predictions.
+
+        Parameters
+        ----------
+        X : array-like, Dask collection or source of rows
+            Inputs; a source brings its targets and weights along.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
+            Observed targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            1 for perfect predictions, 0 for those no better than the mean.
+        """
+        check_is_fitted(self)
+        found = rows_to_predict(self, X, y, sample_weight).evaluate(self._predictor())
+        if found.n_rows <= _TOO_FEW_ROWS:
+            warnings.warn(
+                f"R² was measured on {found.n_rows} rows, which says next to nothing. Measure on "
+                "more rows.",
+                UndefinedMetricWarning,
+                stacklevel=2,
+            )
+        return found.r2
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

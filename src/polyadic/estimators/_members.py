@@ -42,25 +42,30 @@ def fit_member(
 ) -> als.Fit:
     """Fit from a random start, from `model`, or from where the keeper left off."""
     kept: Part | None = None
-    validation: Sequence[als.Samples] = ()
+    validation: als.Targets = ()
     if estimator.early_stopping:
         kept, held = data.split(estimator.validation_fraction, seed)
-        validation = data.samples(compute, layout, held) if held is not None else ()
-    two_starts = data.n_rows <= _TWO_STARTS_ROWS
+        validation = data.targets(compute, layout, held) if held is not None else ()
+    has_loss = data.view.loss is not None
+    # Under a loss all maps take part from the beginning: responses of a random start say nothing.
+    mix_first = False if model is not None or has_loss else None
+    if mix_first is None and data.n_rows > _TWO_STARTS_ROWS:
+        mix_first = True
     return als.fit(
-        data.samples(compute, layout, kept),
+        data.targets(compute, layout, kept),
         als.Objective(
             estimator._setting("alpha"),
             estimator.beta,
             estimator.mixing,
             estimator.nonnegative,
             estimator.objective,
+            has_loss,
         ),
         model or _random_start(estimator, data, layout, seed),
         als.Stopping(estimator._setting("max_iter"), estimator.tol, estimator.n_iter_no_change),
         validation=validation,
         early=_early_epochs(estimator, data, layout, compute, kept or Part(seed)),
-        mix_first=False if model is not None else None if two_starts else True,
+        mix_first=mix_first,
         keeper=keeper,
     )
 
@@ -72,6 +77,8 @@ def _random_start(estimator: Any, data: Data, layout: TensorLayout, seed: int) -
         cpd.initial_cores(layout.core_sizes, estimator._setting("rank"), layout.is_complex, rng)
         for _ in range(data.n_targets)
     ]
+    if data.view.loss is not None:  # the first working responses are made at the start of the loss
+        cores = [[np.zeros_like(first), *others] for first, *others in cores]
     map_weights = np.ones(1)
     if len(layout.maps) > 1:
         map_weights = mixing.initial_weights(len(layout.maps), estimator.mixing, rng)
@@ -91,7 +98,7 @@ def _early_epochs(
         )
     most = estimator._setting("max_iter") // 2
     while fraction is not None and fraction < 1 and len(early) < most:
-        targets = data.samples(compute, layout, part.subset(fraction))
+        targets = data.targets(compute, layout, part.subset(fraction))
         early.append(als.EarlyEpoch(targets, fraction))
         fraction *= 2
     return early
@@ -167,6 +174,7 @@ def fitted_attributes(data: Data, members: list[Member]) -> dict[str, Any]:
         "members_": members,
         "target_scaling_": data.view.targets,
         "_single_target": data.single_target,
+        "_link": "identity" if data.view.loss is None else data.view.loss.link,
     }
 
 

@@ -43,6 +43,10 @@ class KernelMachineRegressor(CPDRegressor):
         Basis functions of every input, or of each; a power of two if quantized.
     rank : int, default=20
         Rank R of the weight tensor.
+    loss : str, default="squared_error"
+        What a prediction costs, as of :class:`FeatureLearningRegressor`.
+    quantile : float, optional
+        With ``loss="quantile"``: which one to predict, between 0 and 1.
     alpha : float, default=0.1
         Strength of the penalty ½α‖w‖².
     max_iter : int, default=20
@@ -69,6 +73,7 @@ class KernelMachineRegressor(CPDRegressor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CPDRegressor._parameter_constraints,
+        **CPDRegressor._loss_constraints,
         "feature_map": [None, FeatureMap],
     }
 
@@ -79,6 +84,8 @@ class KernelMachineRegressor(CPDRegressor):
         n_basis: Any = 16,
         rank: int = 20,
         quantized: bool = True,
+        loss: str = "squared_error",
+        quantile: float | None = None,
         alpha: float = 0.1,
         objective: str = "real",
         max_iter: int = 20,
@@ -103,6 +110,8 @@ class KernelMachineRegressor(CPDRegressor):
         self.n_basis = n_basis
         self.rank = rank
         self.quantized = quantized
+        self.loss = loss
+        self.quantile = quantile
         self.alpha = alpha
         self.objective = objective
         self.max_iter = max_iter

@@ -61,6 +61,7 @@ class Loss(ABC):
     """
 
     name: ClassVar[str]
+    link: ClassVar[str] = "identity"
     is_location: ClassVar[bool] = False
     # Whether the parabola of one response depends on the others of its row.
     couples: ClassVar[bool] = False
@@ -69,10 +70,6 @@ class Loss(ABC):
 
     def n_outputs(self, n_targets: int) -> int:
         """Return how many responses a row has."""
-        return n_targets
-
-    def n_columns(self, n_targets: int) -> int:
-        """Return how many columns predictions have."""
         return n_targets
 
     @abstractmethod
@@ -118,10 +115,6 @@ class Loss(ABC):
         self, y: NDArray[Any], weight: NDArray[Any] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the constant that costs little, and the spread, of each response."""
-
-    def predict(self, f: Any) -> Any:
-        """Return what responses, a column each, predict."""
-        return f
 
     def check(self, low: NDArray[Any], high: NDArray[Any]) -> None:
         """Raise unless targets of this range have a loss."""
@@ -251,16 +244,14 @@ class AbsoluteError(Quantile):
 class _Logarithmic(Loss):
     """A loss of a mean μ = exp(f)."""
 
+    link: ClassVar[str] = "log"
+
     def start(
         self, y: NDArray[Any], weight: NDArray[Any] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the logarithm of each mean."""
         mean = np.average(y, axis=0, weights=weight)
         return np.log(np.maximum(mean, np.exp(-_MOST_EXPONENT))), np.ones(len(mean))
-
-    def predict(self, f: Any) -> Any:
-        """Return the means."""
-        return _exp(f)
 
 
 @dataclass(frozen=True)
@@ -333,11 +324,8 @@ class Logistic(Loss):
     labels: tuple[float, ...] = (0.0, 1.0)
 
     name: ClassVar[str] = "logistic"
+    link: ClassVar[str] = "logit"
     stretches: ClassVar[bool] = True
-
-    def n_columns(self, n_targets: int) -> int:
-        """Return two: the probability of each class."""
-        return 2
 
     def value(self, y: Column, f: Column) -> Column:
         """Return the loss of each row."""
@@ -362,10 +350,6 @@ class Logistic(Loss):
         none, some = _class_shares(y[:, 0], weight, self.labels)
         return np.array([np.log(some / none)]), np.ones(1)
 
-    def predict(self, f: Any) -> Any:
-        """Return the probability of both classes."""
-        return array_namespace(f).concat([_sigmoid(-f), _sigmoid(f)], axis=1)
-
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return 1 for rows of the second class."""
         return (y == self.labels[1]).astype(np.float64)
@@ -378,14 +362,11 @@ class Multinomial(Loss):
     labels: tuple[float, ...]
 
     name: ClassVar[str] = "multinomial"
+    link: ClassVar[str] = "softmax"
     couples: ClassVar[bool] = True
     stretches: ClassVar[bool] = True
 
     def n_outputs(self, n_targets: int) -> int:
-        """Return the number of classes."""
-        return len(self.labels)
-
-    def n_columns(self, n_targets: int) -> int:
         """Return the number of classes."""
         return len(self.labels)
 
@@ -437,17 +418,24 @@ class Multinomial(Loss):
         """Return the logarithm of each class's share."""
         return np.log(_class_shares(y[:, 0], weight, self.labels)), np.ones(len(self.labels))
 
-    def predict(self, f: Any) -> Any:
-        """Return the probability of each class."""
-        xp = array_namespace(f)
-        odds = xp.exp(f - xp.max(f, axis=1, keepdims=True))
-        return odds / xp.sum(odds, axis=1, keepdims=True)
-
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return 1 for rows of a class, a column each; of many, the most frequent."""
         labels, counts = np.unique(y[:, 0], return_counts=True)
         chosen = labels[np.argsort(-counts, kind="stable")[:_FEATURE_CLASSES]]
         return (y[:, :1] == chosen).astype(np.float64)
+
+
+def invert_link(link: str, f: Any) -> Any:
+    """Return what responses, a column each, predict: means, or the probability of each class."""
+    xp = array_namespace(f)
+    if link == "log":
+        return _exp(f)
+    if link == "logit":
+        return xp.concat([_sigmoid(-f), _sigmoid(f)], axis=1)
+    if link == "softmax":
+        odds = xp.exp(f - xp.max(f, axis=1, keepdims=True))
+        return odds / xp.sum(odds, axis=1, keepdims=True)
+    return f
 
 
 def loss_of(name: str, quantile: float | None = None) -> Loss | None:

@@ -89,7 +89,7 @@ class View:
             context = self.context(rows, X, respond)
         offset, f = self._response(rows.X, X, target, respond)
         y, weight = self.loss.linearise(
-            self._targets(rows.y), f, target, context, caution=self.caution
+            self.loss_targets(rows.y), f, target, context, caution=self.caution
         )
         if rows.weight is not None:
             weight = weight * as_double(rows.weight)
@@ -105,7 +105,7 @@ class View:
         """Return the loss of the model `around` on rows in their own units."""
         assert self.loss is not None
         X = self.inputs.apply(rows.X)
-        losses = self.loss.total(self._targets(rows.y), self._responses(rows, X, respond))
+        losses = self.loss.total(self.loss_targets(rows.y), self._responses(rows, X, respond))
         if rows.weight is not None:
             losses = losses * as_double(rows.weight)
         return LossSum(float(on_host(losses).sum()), rows.total_weight)
@@ -126,7 +126,7 @@ class View:
             offset = offset + member.respond(own, target, respond)
         return offset, f + offset
 
-    def _targets(self, y: Any) -> Any:
+    def loss_targets(self, y: Any) -> Any:
         """Return targets as the loss takes them."""
         assert self.loss is not None
         if not self.loss.is_location:

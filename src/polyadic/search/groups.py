@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polyadic.compute import Compute
 from polyadic.members import respond_on_host
-from polyadic.model.als import Model, Samples
+from polyadic.model.als import Model, Targets
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part
@@ -56,9 +56,14 @@ class Group:
         n_held, n_train = data.n_rows * held.fraction, data.n_rows * train.fraction
         held = held.subset(min(1.0, limits.held_rows / n_held))
         rows = data.gather_rows(held)
-        self._X = rows.X
-        targets = [data.view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
-        self._y = np.column_stack([on_host(each) for each in targets])
+        self._X, view = rows.X, data.view
+        self._loss, self._start = view.loss, np.zeros(data.n_targets)
+        if view.loss is None:
+            targets = [view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
+            self._y = np.column_stack([on_host(each) for each in targets])
+        else:
+            self._y = on_host(view.loss_targets(rows.y))
+            self._start = self._start if view.loss.is_location else view.targets.mean
         self._weight = None if rows.weight is None else on_host(rows.weight)
         self._scaled: dict[View, Any] = {}
         # Rows that are read many times are brought into memory, unless they are too many.
@@ -71,9 +76,9 @@ class Group:
         """Return how many rows are held out."""
         return len(self._y)
 
-    def samples(self, level: int, compute: Compute, seat: Seat) -> list[Samples]:
-        """Return the samples of each target that a member trains on."""
-        return self.levels[level].samples(compute, seat.features.layout, view=seat.view)
+    def targets(self, level: int, compute: Compute, seat: Seat) -> Targets:
+        """Return the rows of each target that a member trains on."""
+        return self.levels[level].targets(compute, seat.features.layout, view=seat.view)
 
     def respond(self, compute: Compute, seat: Seat, model: Model) -> NDArray[np.float64]:
         """Return what a member says of the held-out rows, a column a target."""
@@ -82,12 +87,19 @@ class Group:
         return respond_on_host(compute, self._scaled[seat.view], model, seat.features.layout)
 
     def error_of(self, compute: Compute, seat: Seat, model: Model) -> float:
-        """Return the mean squared error of one member."""
+        """Return the error of one member."""
         return self.error([self.respond(compute, seat, model)])
 
-    def error(self, responses: Sequence[NDArray[np.float64]]) -> float:
-        """Return the mean squared error of the mean of some members, over all targets."""
-        residual = self._y - np.mean(responses, axis=0)
+    def error(self, responses: Sequence[NDArray[np.float64]], share: float = 1.0) -> float:
+        """Return the error of a share of the mean of some members.
+
+        That is the mean squared error over all targets, or the mean loss.
+        """
+        mean = share * np.mean(responses, axis=0)
+        if self._loss is not None:
+            losses = self._loss.total(self._y, iter((mean + self._start).T))
+            return float(np.average(losses, weights=self._weight))
+        residual = self._y - mean
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
     def blend_sums(

@@ -20,11 +20,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from polyadic.compute import Compute
 from polyadic.members import ignore_overflow
 from polyadic.model import als, cpd
 from polyadic.model.normal import NormalEquations
+from polyadic.rows.arrays import on_host
+from polyadic.rows.rows import Rows
+from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Member, View
 from polyadic.samples.workers import Workers
 from polyadic.search.groups import Group, Seat
@@ -32,6 +36,7 @@ from polyadic.search.learned import LearnedFeatures
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Journal, NoJournal, Trial
+from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.data import Data
 
 _GAIN = 0.005  # what a trial must lower the held-out error by, relatively
@@ -43,6 +48,9 @@ _FIRST_RANK, _FIRST_FACTORS = 8, (1.0, 1 / 16)
 _FACTORS_OF_MANY_ROWS = 1 / 16, 1 / 256  # few rows make noise seem larger than it is
 _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
+_MOST_STRETCH = 3.0
+_LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
+_FEATURE_ROWS = 250_000
 
 
 class Search:
@@ -98,7 +106,8 @@ class Search:
         n_groups = 2 if len(seeds) > 1 and data.n_distinct <= FEW_ROWS else 1
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
-        self._ways = [(each, View(each.scaling, data.view.targets)) for each in features]
+        usual, self._has_loss = data.view, data.view.loss is not None
+        self._ways = [(each, View(each.scaling, usual.targets, loss=usual.loss)) for each in features]
         self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory
@@ -166,6 +175,8 @@ class Search:
         for seat in self.seats:
             rng, sizes = np.random.RandomState(seat.seed), seat.features.layout.core_sizes
             cores = [cpd.near_constant_cores(sizes, rank, rng) for _ in range(self._data.n_targets)]
+            if self._has_loss:  # working responses are first made at the start of the loss
+                cores = [[np.zeros_like(first), *others] for first, *others in cores]
             models.append(als.Model(tuple(cores), np.ones(1)))
         return Trial(rank, factor, tuple(models))
 
@@ -250,8 +261,9 @@ class Search:
         def train(index: int, compute: Compute) -> list[tuple[als.Epoch, NDArray[np.float64]]]:
             seat, model = self.seats[index], trial.models[index]
             group = self._groups[seat.group]
-            samples = group.samples(self._level, compute, seat)
-            steps = als.epochs(samples, als.Objective(alphas[index]), model, mix_first=False)
+            targets = group.targets(self._level, compute, seat)
+            objective = als.Objective(alphas[index], has_loss=self._has_loss)
+            steps = als.epochs(targets, objective, model, mix_first=False)
             return [
                 (epoch, group.respond(compute, seat, epoch.model))
                 for epoch in islice(steps, 1, epochs + 1)
@@ -322,8 +334,8 @@ class Search:
                 if seat.way not in trial.ways:
                     return None
                 return als.fit(
-                    self._data.samples(compute, seat.features.layout, view=seat.view),
-                    als.Objective(alphas[index]),
+                    self._data.targets(compute, seat.features.layout, view=seat.view),
+                    als.Objective(alphas[index], has_loss=self._has_loss),
                     trial.models[index],
                     als.Stopping(max_iter=_EPOCHS["finish"]),
                     mix_first=False,
@@ -365,6 +377,8 @@ class Search:
         pairs = list(zip(self.seats, trial.models, strict=True))
         responses = [self._groups[s.group].respond(self._compute, s, m) for s, m in pairs]
         chosen = [self._members_of(responses, trial.ways, g) for g in range(len(self._groups))]
+        if self._has_loss:
+            return self._stretch([pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]), 0.0
         sums = [
             g.blend_sums(c, self._compute) for g, c in zip(self._groups, chosen, strict=True) if c
         ]
@@ -376,6 +390,25 @@ class Search:
             if error < least:
                 best, least = shares, error * (1 - noise)
         return best
+
+    def _stretch(self, judged: Sequence[tuple[Group, list[NDArray[np.float64]]]]) -> float:
+        """Return the share of the mean with the least loss on the held-out rows.
+
+        Log odds may be stretched too, which is what is known as temperature.  A gain within the
+        noise is none.
+        """
+        loss = self._data.view.loss
+        assert loss is not None
+
+        def error(share: float) -> float:
+            return float(np.mean([group.error(said, share) for group, said in judged]))
+
+        most = _MOST_STRETCH if loss.stretches else 1.0
+        found = minimize_scalar(error, bounds=(0.0, most), method="bounded", options={"xatol": 1e-3})
+        noise = max(_GAIN, 0.5 / float(np.sqrt(sum(map(len, self._groups)))))
+        if error(0.0) * (1 - noise) <= found.fun:
+            return 0.0
+        return float(found.x)
 
     def _is_late(self) -> bool:
         """Whether the time of the search is over."""
@@ -393,7 +426,7 @@ class Search:
             epoch_seconds(seat.features.layout, trial.rank, n_rows, n_targets)
             for seat in self.seats
         )
-        return epochs * sum(each)
+        return epochs * sum(each) * (_LOSS_WORK if self._has_loss else 1.0)
 
     def _note(self, stage: str, trial: Trial, epochs: int) -> None:
         self.log.append(
@@ -403,12 +436,28 @@ class Search:
                 "penalty": trial.factor,
                 "n_rows": self._groups[0].levels[self._level].n_rows,
                 "epochs": epochs,
-                "held_out_mse": trial.error,
+                "held_out_loss" if self._has_loss else "held_out_mse": trial.error,
             }
         )
         # A search mostly ends by itself before its budget does.
         by_trials = 1 - 1 / (1 + len(self.log) / 12)
         self._on_trial(stage, trial, min(0.98, max(by_trials, self._spent / self._budget)))
+
+
+def rows_for_features(data: Data) -> Data:
+    """Return rows whose targets least squares can learn features from.
+
+    Under a loss these are a part of the rows, with what the loss makes of their targets.
+    """
+    loss = data.view.loss
+    if loss is None:
+        return data
+    rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
+    y = loss.feature_targets(rows.y.astype(np.float64))
+    store = ArrayStore(Rows(rows.X, y, rows.weight, rows.groups))
+    statistics = store.reduce("statistics", summarise)
+    view = replace(data.view, targets=statistics.targets.scaling(), loss=None)
+    return Data(store, statistics, view, single_target=False)
 
 
 def shrunk_shares(equations: NormalEquations) -> list[tuple[float, float]]:

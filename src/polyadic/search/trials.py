@@ -28,7 +28,7 @@ class Trial:
     models : tuple of Model
         One for each member.
     error : float
-        Mean squared error of the members' means on the rows that they hold out.
+        Mean squared error, or loss, of the members' means on the rows that they hold out.
     ways : tuple of int
         The ways to see the inputs whose members make the best mean; the others are left out.
     losses : tuple of float

@@ -190,7 +190,8 @@ class Data:
         rows = self.gather_about(_START_ROWS, seed=0)
         weight = None if rows.weight is None else on_host(rows.weight)
         start = TargetScaling(*loss.start(on_host(rows.y).astype(np.float64), weight))
-        return replace(self, view=replace(self.view, targets=start, loss=loss))
+        view = replace(self.view, targets=start, loss=loss)
+        return replace(self, view=view, single_target=self.single_target and len(start.mean) == 1)
 
     def gather(self, part: Part | None) -> Data:
         """Return the rows of a part in memory, with the view of all rows."""
