@@ -2,7 +2,9 @@
 
 from polyadic._version import __version__
 from polyadic.estimators import (
+    FeatureLearningClassifier,
     FeatureLearningRegressor,
+    KernelMachineClassifier,
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
@@ -10,7 +12,9 @@ from polyadic.estimators.saving import load, save
 from polyadic.sources.files.row_source import open_rows
 
 __all__ = [
+    "FeatureLearningClassifier",
     "FeatureLearningRegressor",
+    "KernelMachineClassifier",
     "KernelMachineRegressor",
     "KernelMachineRegressorCV",
     "__version__",

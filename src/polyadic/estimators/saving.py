@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ComputeSpec
+from polyadic.estimators.classifiers import FeatureLearningClassifier, KernelMachineClassifier
 from polyadic.estimators.feature_learning import FeatureLearningRegressor
 from polyadic.estimators.kernel_machine import KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import FeatureMap
@@ -19,7 +20,13 @@ from polyadic.storage.model_file import ModelFileError, SavedModel, is_fitted_at
 
 _ESTIMATORS = {
     cls.__name__: cls
-    for cls in (FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV)
+    for cls in (
+        FeatureLearningClassifier,
+        FeatureLearningRegressor,
+        KernelMachineClassifier,
+        KernelMachineRegressor,
+        KernelMachineRegressorCV,
+    )
 }
 
 
@@ -28,7 +35,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
 
     Parameters
     ----------
-    model : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
+    model : estimator of polyadic
         The fitted estimator.
     path : path
         The file.  It appears whole or not at all; one that is there is replaced, and keeps

@@ -85,6 +85,14 @@ class Loss(ABC):
         values = [self.value(y[:, t], f) for t, f in enumerate(responses)]
         return sum(values[1:], start=values[0])
 
+    def doubt(self, responses: Iterable[Column], start: NDArray[np.float64]) -> Column | float:
+        """Return the loss of each row if its label were drawn at random; for classes alone.
+
+        Rows that judge a model may all be of the class that it says; then the more confident it
+        is the better.  One row more, of a random label, says how confident is too confident.
+        """
+        return 0.0
+
     def context(self, responses: Iterable[Column]) -> Column | None:
         """Return what a row's parabolas need to know of all of its responses."""
         return None
@@ -343,6 +351,12 @@ class Logistic(Loss):
         half = xp.clip(0.5 * xp.abs(f), min=1e-4)
         return p - hit, 0.25 * xp.tanh(half) / half
 
+    def doubt(self, responses: Iterable[Column], start: NDArray[np.float64]) -> Column:
+        """Return the loss of each row if its label were drawn at random."""
+        (f,) = responses
+        xp, share = array_namespace(f), 1 / (1 + float(np.exp(-start[0])))
+        return xp.logaddexp(xp.zeros_like(f), f) - share * f
+
     def start(
         self, y: NDArray[Any], weight: NDArray[Any] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -387,6 +401,12 @@ class Multinomial(Loss):
             own = mine if own is None else own + mine
         xp = array_namespace(scale)
         return xp.clip(largest + xp.log(scale) - own, min=0.0)
+
+    def doubt(self, responses: Iterable[Column], start: NDArray[np.float64]) -> Column:
+        """Return the loss of each row if its label were drawn at random."""
+        columns = list(responses)
+        mean = sum(float(np.exp(share)) * f for share, f in zip(start, columns, strict=True))
+        return self.context(columns) - mean
 
     def context(self, responses: Iterable[Column]) -> Column:
         """Return log Σ exp(f) of each row."""

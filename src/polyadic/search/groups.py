@@ -93,11 +93,14 @@ class Group:
     def error(self, responses: Sequence[NDArray[np.float64]], share: float = 1.0) -> float:
         """Return the error of a share of the mean of some members.
 
-        That is the mean squared error over all targets, or the mean loss.
+        That is the mean squared error over all targets, or the mean loss; classes of few rows are
+        doubted.
         """
         mean = share * np.mean(responses, axis=0)
         if self._loss is not None:
-            losses = self._loss.total(self._y, iter((mean + self._start).T))
+            f = mean + self._start
+            losses = self._loss.total(self._y, iter(f.T))
+            losses = losses + self._loss.doubt(iter(f.T), self._start) / len(losses)
             return float(np.average(losses, weights=self._weight))
         residual = self._y - mean
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))

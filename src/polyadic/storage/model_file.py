@@ -26,7 +26,7 @@ __all__ = ["ModelFileError", "SavedModel"]
 
 _CONTAINER = Container("polyadic", "model file", version=1, remedy="Save it again.")
 # Fitted attributes are those whose names end with an underscore, and these.
-_PRIVATE_ATTRIBUTES = ("_single_target", "_link")
+_PRIVATE_ATTRIBUTES = ("_single_target", "_link", "_classes")
 _REMEDIES = {
     "parameters": "A parameter that a prediction does not need can be set to a plain value "
     "before: model.set_params({name}=None).",
