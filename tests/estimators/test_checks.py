@@ -14,7 +14,13 @@ from unittest import SkipTest
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
+from polyadic import (
+    FeatureLearningClassifier,
+    FeatureLearningRegressor,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelMachineRegressorCV,
+)
 from polyadic.features import DampedFourierFeatures
 
 NEEDS_ARRAY_API = "check_array_api_input"
@@ -32,11 +38,20 @@ ESTIMATORS = {
     "automatic": FeatureLearningRegressor(n_estimators=1, rank=2, n_basis=2, alpha=1.0),
     "machine": KernelMachineRegressor(**SMALL),
     "folds": KernelMachineRegressorCV(MAPS, cv=3, **SMALL),
+    "huber": FeatureLearningRegressor(MAPS, **SMALL, loss="huber"),
+    "automatic quantile": FeatureLearningRegressor(
+        n_estimators=1, rank=2, n_basis=2, alpha=1.0, loss="quantile", quantile=0.7
+    ),
+    "classes": FeatureLearningClassifier(MAPS, **SMALL),
+    "automatic classes": FeatureLearningClassifier(n_estimators=1, rank=2, n_basis=2, alpha=1.0),
+    "machine of classes": KernelMachineClassifier(**SMALL),
+    "default classes": FeatureLearningClassifier(),
+    "default machine of classes": KernelMachineClassifier(),
     "default features": FeatureLearningRegressor(),
     "default machine": KernelMachineRegressor(),
     "default folds": KernelMachineRegressorCV(),
 }
-QUICK = {"features", "folds", "default machine"}
+QUICK = {"features", "folds", "default machine", "classes"}
 
 
 def name_of(check):

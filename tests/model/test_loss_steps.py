@@ -66,8 +66,10 @@ def problem(loss, kind, seed=0):
     if kind == "weighted":
         weight = rng.choice([0.01, 1.0, 50.0], len(y))
     if kind == "few rows":
-        X, y = X[:3], np.array([0.0, 1.0, 2.0 if isinstance(loss, Multinomial) else 1.0]) + (
-            1e-3 if isinstance(loss, Gamma) else 0.0
+        X, y = (
+            X[:3],
+            np.array([0.0, 1.0, 2.0 if isinstance(loss, Multinomial) else 1.0])
+            + (1e-3 if isinstance(loss, Gamma) else 0.0),
         )
     if kind == "one value":
         y = np.full(len(y), 1.0)

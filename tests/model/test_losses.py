@@ -1,4 +1,4 @@
-"""Losses: slopes against finite differences, parabolas against the loss, steps that never raise it."""
+"""Losses: slopes against finite differences, parabolas against the loss, known values."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_parabolas_of_means_lie_above_the_loss_nearby(name):
     loss, rng = SINGLE[name], np.random.RandomState(2)
     y, f = draw_targets(loss, 4000, rng), rng.uniform(-6, 6, 4000)
     for caution in (4, 8):
-        z, weight = loss.linearise(y[:, None], f, 0, caution=caution)
+        z, _weight = loss.linearise(y[:, None], f, 0, caution=caution)
         assert (loss.value(y, z) <= loss.value(y, f) + 1e-12).all()
         assert (np.abs(z - f) <= 30 * 4.0**-caution * 40).all()
 
@@ -127,7 +127,8 @@ def test_starts_cost_less_than_other_constants(loss, weighted):
     y = draw_targets(loss, 400, rng)
     weight = rng.randint(1, 4, 400).astype(float) if weighted else None
     middle, spread = loss.start(y[:, None], weight)
-    assert spread.shape == middle.shape == (1,) and spread[0] > 0
+    assert spread.shape == middle.shape == (1,)
+    assert spread[0] > 0
     y = (y - middle) / spread if loss.is_location else y
     constant = 0.0 if loss.is_location else middle[0]
 
@@ -145,13 +146,15 @@ def test_starts_of_classes_are_their_shares():
     doubled = CLASSES.start(np.repeat(y, 2, axis=0), None)[0]
     np.testing.assert_allclose(CLASSES.start(y, np.full(100, 2.0))[0], doubled)
     missing, _ = CLASSES.start(y[:60], None)
-    assert np.isfinite(missing).all() and np.argmin(missing) == 3
+    assert np.isfinite(missing).all()
+    assert np.argmin(missing) == 3
 
 
 def test_probabilities_keep_their_digits_in_the_tails():
     p = invert_link("logit", np.array([[-200.0], [0.0], [50.0]]))
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    assert 0 < p[0, 1] < 1e-80 and 0 < p[2, 0] < 1e-20
+    assert 0 < p[0, 1] < 1e-80
+    assert 0 < p[2, 0] < 1e-20
 
 
 def test_losses_by_name():
@@ -169,8 +172,11 @@ def test_sums_add_up():
 
 @pytest.mark.parametrize(
     ("loss", "low", "high", "words"),
-    [(Poisson(), -1.0, 2.0, "zero or more"), (Poisson(), 0.0, 0.0, "zero or more")]
-    + [(Gamma(), 0.0, 2.0, "positive")],
+    [
+        (Poisson(), -1.0, 2.0, "zero or more"),
+        (Poisson(), 0.0, 0.0, "zero or more"),
+        (Gamma(), 0.0, 2.0, "positive"),
+    ],
 )
 def test_targets_without_a_loss_are_refused(loss, low, high, words):
     with pytest.raises(ValueError, match=f"`y` must be {words}"):

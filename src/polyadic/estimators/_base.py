@@ -60,7 +60,7 @@ _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimat
 
 
 class CPDEstimator(CallbackSupportMixin, BaseEstimator):
-    """Base of the estimators: everything but which feature maps take part, and what is predicted."""
+    """Base of the estimators: everything but which maps take part, and what is predicted."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_basis": [Interval(Integral, 1, None, closed="left"), "array-like"],

@@ -460,9 +460,7 @@ def _run_epochs(
     yield from islice(rest, 1, None)
 
 
-def _from_the_better_start(
-    targets: Targets, objective: Objective, model: Model
-) -> Iterator[Epoch]:
+def _from_the_better_start(targets: Targets, objective: Objective, model: Model) -> Iterator[Epoch]:
     """Yield the epochs of the start that is ahead after two of them.
 
     Without a λ step first, all maps take part from the beginning.  That must pay clearly:

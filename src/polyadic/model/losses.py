@@ -31,6 +31,8 @@ _LEAST_CURVATURE = 1e-2
 # Corners of absolute errors are round within this part of the targets' spread.
 _ROUND = 1e-2
 _MOST_EXPONENT = 30.0
+# To least squares the labels of few rows may be without noise, but log odds seldom exceed ten.
+_LEAST_PENALTY = 0.01
 _CAREFUL = 4.0  # factor of the curvature for each unit of caution
 _FEATURE_CLASSES = 12  # classes that features are learned from, the most frequent ones
 _GROSS = 5.0  # spreads from the middle beyond which features need not follow a target
@@ -67,6 +69,8 @@ class Loss(ABC):
     couples: ClassVar[bool] = False
     # Whether responses may be stretched to fit rows that were held out.
     stretches: ClassVar[bool] = False
+    # The least penalty that a search begins with.
+    least_penalty: ClassVar[float] = 0.0
 
     def n_outputs(self, n_targets: int) -> int:
         """Return how many responses a row has."""
@@ -154,7 +158,7 @@ class _Location(Loss):
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the targets, drawn in where they are far out."""
         middle, spread = np.array([_middle_and_spread(each, None, 0.5) for each in y.T]).T
-        return np.clip(y, middle - _GROSS * spread, middle + _GROSS * spread)
+        return np.asarray(np.clip(y, middle - _GROSS * spread, middle + _GROSS * spread))
 
 
 @dataclass(frozen=True)
@@ -291,7 +295,7 @@ class Poisson(_Logarithmic):
 
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the square roots, whose noise is the same everywhere."""
-        return np.sqrt(y)
+        return np.asarray(np.sqrt(y))
 
 
 @dataclass(frozen=True)
@@ -322,7 +326,7 @@ class Gamma(_Logarithmic):
 
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the logarithms, whose noise is the same everywhere."""
-        return np.log(y)
+        return np.asarray(np.log(y))
 
 
 @dataclass(frozen=True)
@@ -334,6 +338,7 @@ class Logistic(Loss):
     name: ClassVar[str] = "logistic"
     link: ClassVar[str] = "logit"
     stretches: ClassVar[bool] = True
+    least_penalty: ClassVar[float] = _LEAST_PENALTY
 
     def value(self, y: Column, f: Column) -> Column:
         """Return the loss of each row."""
@@ -366,7 +371,7 @@ class Logistic(Loss):
 
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return 1 for rows of the second class."""
-        return (y == self.labels[1]).astype(np.float64)
+        return np.asarray((y == self.labels[1]), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -379,6 +384,7 @@ class Multinomial(Loss):
     link: ClassVar[str] = "softmax"
     couples: ClassVar[bool] = True
     stretches: ClassVar[bool] = True
+    least_penalty: ClassVar[float] = _LEAST_PENALTY
 
     def n_outputs(self, n_targets: int) -> int:
         """Return the number of classes."""
@@ -442,7 +448,7 @@ class Multinomial(Loss):
         """Return 1 for rows of a class, a column each; of many, the most frequent."""
         labels, counts = np.unique(y[:, 0], return_counts=True)
         chosen = labels[np.argsort(-counts, kind="stable")[:_FEATURE_CLASSES]]
-        return (y[:, :1] == chosen).astype(np.float64)
+        return np.asarray((y[:, :1] == chosen), dtype=np.float64)
 
 
 def invert_link(link: str, f: Any) -> Any:

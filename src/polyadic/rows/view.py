@@ -117,7 +117,8 @@ class View:
 
     def _response(self, own: Any, X: Any, target: int, respond: Respond) -> tuple[Any, Any]:
         """Return what is beside the fit's own response of each row, and their sum."""
-        assert self.loss is not None and self.around is not None
+        assert self.loss is not None
+        assert self.around is not None
         model = self.around.model
         f = respond(X, model.cores[target], model.map_weights, self.around.layout)
         f = as_double(to_device(f, own.device))

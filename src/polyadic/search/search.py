@@ -107,7 +107,9 @@ class Search:
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         usual, self._has_loss = data.view, data.view.loss is not None
-        self._ways = [(each, View(each.scaling, usual.targets, loss=usual.loss)) for each in features]
+        self._ways = [
+            (each, View(each.scaling, usual.targets, loss=usual.loss)) for each in features
+        ]
         self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory
@@ -242,7 +244,9 @@ class Search:
             return [self._settings.alpha] * len(self.seats)
         # Weights are relative: a row of the mean weight counts as one.
         unit = self._data.total_weight / self._data.n_rows
-        return [seat.features.alpha * trial.factor * unit for seat in self.seats]
+        loss = self._data.view.loss
+        least = 0.0 if loss is None else loss.least_penalty
+        return [max(seat.features.alpha, least) * trial.factor * unit for seat in self.seats]
 
     def _train(self, stage: str, trial: Trial) -> Trial:
         """Return the trial after its best next epoch."""
@@ -378,7 +382,9 @@ class Search:
         responses = [self._groups[s.group].respond(self._compute, s, m) for s, m in pairs]
         chosen = [self._members_of(responses, trial.ways, g) for g in range(len(self._groups))]
         if self._has_loss:
-            return self._stretch([pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]), 0.0
+            return self._stretch(
+                [pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]
+            ), 0.0
         sums = [
             g.blend_sums(c, self._compute) for g, c in zip(self._groups, chosen, strict=True) if c
         ]
@@ -404,7 +410,9 @@ class Search:
             return float(np.mean([group.error(said, share) for group, said in judged]))
 
         most = _MOST_STRETCH if loss.stretches else 1.0
-        found = minimize_scalar(error, bounds=(0.0, most), method="bounded", options={"xatol": 1e-3})
+        found = minimize_scalar(
+            error, bounds=(0.0, most), method="bounded", options={"xatol": 1e-3}
+        )
         noise = max(_GAIN, 0.5 / float(np.sqrt(sum(map(len, self._groups)))))
         if error(0.0) * (1 - noise) <= found.fun:
             return 0.0

@@ -188,18 +188,17 @@ class _Sight:
         if rows is not self.rows:  # a chunk, on its way to a device
             return self.view.see(rows, target, respond)
         if self.view.loss is not None:  # targets are seen once, for one sweep
-            X = self.X
+            X = self.scaled()
             if self._context is None:
                 self._context = self.view.context(rows, X, respond)
             return self.view.see(rows, target, respond, X, self._context)
         if target not in self._seen:
-            self._seen[target] = self.view.see(rows, target, respond, self.X)
+            self._seen[target] = self.view.see(rows, target, respond, self.scaled())
         return self._seen[target]
 
-    @property
-    def X(self) -> Any:
-        """The scaled inputs."""
+    def scaled(self) -> Any:
+        """Return the scaled inputs."""
         if self._X is None:
             alike = self._alike
-            self._X = self.view.inputs.apply(self.rows.X) if alike is None else alike.X
+            self._X = self.view.inputs.apply(self.rows.X) if alike is None else alike.scaled()
         return self._X
