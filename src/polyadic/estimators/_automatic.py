@@ -142,6 +142,7 @@ class FeatureLearning(CPDEstimator):
         self, data: Data, search: Search, best: Trial, members: list[Member], compute: Compute
     ) -> None:
         """Set the fitted attributes from what a search came to."""
+        data = replace(data, view=replace(data.view, targets=search.targets))
         self._set_members(data, members)
         self.alpha_ = np.array(search.alphas_of_members(best))
         self.rank_ = np.full(len(self.alpha_), best.rank)

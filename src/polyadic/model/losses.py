@@ -132,6 +132,12 @@ class Loss(ABC):
         """Raise unless targets of this range have a loss."""
         return None
 
+    def shift(
+        self, y: NDArray[Any], f: NDArray[Any], weight: NDArray[Any] | None
+    ) -> NDArray[np.float64]:
+        """Return what to add to responses, a column each, for rows that a model has not seen."""
+        return np.zeros(f.shape[1])
+
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return columns from which least squares may learn features."""
         return np.asarray(y, dtype=np.float64)
@@ -235,6 +241,12 @@ class Quantile(_Location):
         xp = array_namespace(f)
         curvature = 0.5 / xp.clip(xp.abs(y - f), min=_ROUND)
         return curvature * (f - y) - (self.quantile - 0.5), curvature
+
+    def shift(
+        self, y: NDArray[Any], f: NDArray[Any], weight: NDArray[Any] | None
+    ) -> NDArray[np.float64]:
+        """Return the quantile of what is left: rows that a model has seen lie too close to it."""
+        return np.array([_quantile(rest, weight, self.quantile) for rest in (y - f).T])
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,13 @@ class Group:
         residual = self._y - mean
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
+    def judge(
+        self, responses: Sequence[NDArray[np.float64]], share: float
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return targets as the loss takes them, a share of the mean, and weights of these rows."""
+        weight = np.ones(len(self._y)) if self._weight is None else self._weight
+        return self._y, share * np.mean(responses, axis=0) + self._start, weight
+
     def blend_sums(
         self, responses: Sequence[NDArray[np.float64]], compute: Compute
     ) -> NormalEquations:

@@ -79,6 +79,8 @@ class Search:
 
     Attributes
     ----------
+    targets : TargetScaling
+        From what members say to the targets' own units, or to the scale of the link.
     best : Trial or None
         The best so far.
     log : list of dict
@@ -119,6 +121,7 @@ class Search:
         )
         self._budget = settings.work(data.n_distinct, compute.limits.seconds)
         self._spent, self._level, self._step = 0.0, 0, 1 / _STEP
+        self.targets = data.view.targets
         self.best: Trial | None = None
         self.log: list[dict[str, Any]] = []
 
@@ -382,9 +385,10 @@ class Search:
         responses = [self._groups[s.group].respond(self._compute, s, m) for s, m in pairs]
         chosen = [self._members_of(responses, trial.ways, g) for g in range(len(self._groups))]
         if self._has_loss:
-            return self._stretch(
-                [pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]
-            ), 0.0
+            judged = [pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]
+            share = self._stretch(judged)
+            self._shift(judged, share)
+            return share, 0.0
         sums = [
             g.blend_sums(c, self._compute) for g, c in zip(self._groups, chosen, strict=True) if c
         ]
@@ -417,6 +421,16 @@ class Search:
         if error(0.0) * (1 - noise) <= found.fun:
             return 0.0
         return float(found.x)
+
+    def _shift(
+        self, judged: Sequence[tuple[Group, list[NDArray[np.float64]]]], share: float
+    ) -> None:
+        """Move the start of the loss to where the held-out rows want it."""
+        loss, targets = self._data.view.loss, self._data.view.targets
+        assert loss is not None
+        parts = zip(*(group.judge(said, share) for group, said in judged), strict=True)
+        shift = loss.shift(*(np.concatenate(part) for part in parts))
+        self.targets = replace(targets, mean=targets.mean + shift * targets.scale)
 
     def _is_late(self) -> bool:
         """Whether the time of the search is over."""
