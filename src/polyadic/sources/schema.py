@@ -75,7 +75,7 @@ class Column:
 
     def encode(self, values: Values, label: str) -> NDArray[np.float64]:
         """Return the inputs that the values of this column become, a column each."""
-        if values.kind == "gaps":
+        if values.gaps.all():  # nothing says of what kind they are
             return np.full((len(values.gaps), len(self.input_names)), np.nan)
         if self.kind == "date":
             self._check_date(values, label)
