@@ -176,6 +176,15 @@ def test_levels_go_by_their_count_and_then_by_their_text():
     assert column.levels == ("a", "c", "b", "d")
 
 
+def test_a_weight_is_a_count_of_levels():
+    frame = pd.DataFrame({"c": ["a", "a", "b", "c"]})
+    weight = np.array([1.0, 1.0, 3.0, 4.0])
+    repeated = frame.iloc[np.repeat(np.arange(4), weight.astype(int))]
+    schema = Survey.of(frame, weight=weight).schema()
+    assert schema.columns[0].levels == ("c", "b", "a")
+    assert Survey.of(repeated).schema() == schema
+
+
 def test_levels_that_are_not_used_do_not_exist():
     frame = pd.DataFrame({"c": pd.Categorical(["x", "y"], categories=["z", "y", "x", "w"])})
     (column,) = Survey.of(frame).schema().columns

@@ -27,10 +27,10 @@ def schema_of(estimator: Any) -> Schema:
     return Schema.of_numbers(names, estimator.n_features_in_).whole()
 
 
-def learn_inputs(estimator: Any, X: Any) -> NDArray[Any]:
+def learn_inputs(estimator: Any, X: Any, weight: NDArray[np.float64] | None) -> NDArray[Any]:
     """Learn the schema of checked training rows, and return them as inputs."""
     wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
-    schema, doubts = learn_schema(X, wanted)
+    schema, doubts = learn_schema(X, wanted, weight)
     estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
     for doubt in doubts:
         warnings.warn(doubt, TableWarning, stacklevel=9)
