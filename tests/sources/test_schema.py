@@ -299,6 +299,15 @@ def test_a_column_of_ids_is_told():
     assert not Survey.of(frame[:10]).doubts()
 
 
+def test_gaps_have_the_same_bits():
+    odd = np.copysign(NAN, -1.0)
+    assert np.array(odd).view(np.int64) != np.array(NAN).view(np.int64)
+    array = np.array([[odd, 1.0], [2.0, NAN]])
+    for table in (array, pd.DataFrame(array), array.astype(object)):
+        gaps = Survey.of(table).schema().encode(table).X[[0, 1], [0, 1]]
+        np.testing.assert_array_equal(gaps.view(np.int64), np.array([NAN] * 2).view(np.int64))
+
+
 def test_numbers_in_an_array_of_text_are_numbers():
     array = np.array([[1.5, "a"], [2, "7"], [-3, "b"]])
     schema = Survey.of(array).schema()

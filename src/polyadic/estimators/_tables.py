@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_y, validate_data
 
 from polyadic.rows.tensors import to_host
 from polyadic.sources.columns import Table, is_frame
-from polyadic.sources.schema import Schema, TableWarning, explain_columns, is_plain
+from polyadic.sources.schema import Schema, TableWarning, explain_columns, is_plain, same_gaps
 from polyadic.sources.survey import FROM_DTYPE, learn_schema
 
 _MOST_ROWS = 5  # that an error names
@@ -35,7 +35,7 @@ def learn_inputs(estimator: Any, X: Any, weight: NDArray[np.float64] | None) -> 
     for doubt in doubts:
         warnings.warn(doubt, TableWarning, stacklevel=9)
     if is_plain(X) and schema.is_numeric:
-        return np.asarray(X)
+        return same_gaps(X, [column.n_gaps for column in schema.columns])
     encoded: NDArray[np.float64] = estimator.schema_.encode(X).X
     return encoded
 
