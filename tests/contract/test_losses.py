@@ -14,6 +14,7 @@ from polyadic.compute import ComputeSpec
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.model.als import Model
 from polyadic.model.losses import Logistic, Multinomial, Poisson, Quantile
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.view import Member
 from polyadic.samples.memory import MemorySamples
@@ -46,7 +47,7 @@ def rows_of(problem, loss):
 
 
 def in_memory(request, rows):
-    return ArraySource(rows, ["x"] * rows.X.shape[1]).data(scale_inputs=False)
+    return ArraySource(rows, Inputs.of_numbers(["x"] * rows.X.shape[1])).data(scale_inputs=False)
 
 
 def as_tensors(request, rows):
@@ -77,7 +78,9 @@ def on_a_cluster(request, rows):
             None if a is None else da.from_array(a, chunks=(size, *a.shape[1:]))
             for a in (rows.X, rows.y[:, 0], rows.weight)
         ]
-        return DaskSource(*parts, ["a"] * rows.X.shape[1]).data(scale_inputs=False)
+        return DaskSource(*parts, Inputs.of_numbers(["a"] * rows.X.shape[1])).data(
+            scale_inputs=False
+        )
 
 
 # Where rows are, the engine, and the rows of a chunk.

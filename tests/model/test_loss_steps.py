@@ -21,6 +21,7 @@ from polyadic.model.losses import (
     Quantile,
     SquaredError,
 )
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.sources.arrays import ArraySource
 
@@ -77,7 +78,7 @@ def problem(loss, kind, seed=0):
 
 
 def start(rows, loss, maps, alpha, rank=4, seed=1):
-    data = ArraySource(rows, ["a", "b"]).data().under(loss)
+    data = ArraySource(rows, Inputs.of_numbers(["a", "b"])).data().under(loss)
     layout = TensorLayout.of(maps, (4, 4), quantized=True)
     rng = np.random.RandomState(seed)
     cores = tuple(
@@ -117,7 +118,7 @@ def test_squared_error_as_a_loss_is_the_fit_without_one():
     loss = SquaredError()
     rows = problem(loss, "weighted")
     data, layout, model, objective = start(rows, loss, DAMPED, 0.1)
-    plain = ArraySource(rows, ["a", "b"]).data()
+    plain = ArraySource(rows, Inputs.of_numbers(["a", "b"])).data()
     with ComputeSpec(n_jobs=1).open() as compute:
         under = list(islice(als.epochs(data.targets(compute, layout), objective, model), 5))
         samples = plain.samples(compute, layout)
@@ -133,7 +134,7 @@ def test_one_input_reaches_the_optimum_of_another_solver(name):
     loss, rng = LOSSES[name], np.random.RandomState(3)
     x = rng.uniform(size=(200, 1))
     rows = Rows(x, targets_of(loss, 3 * x[:, 0] - 1, rng)[:, None])
-    data = ArraySource(rows, ["x"]).data().under(loss)
+    data = ArraySource(rows, Inputs.of_numbers(["x"])).data().under(loss)
     layout = TensorLayout.of(POWERS, (3,), quantized=False)
     model = als.Model(([np.zeros((3, 1))],), np.ones(1))
     objective = als.Objective(0.01, has_loss=True)

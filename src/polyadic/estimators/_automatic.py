@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.estimators._base import CPDEstimator
 from polyadic.estimators._progress import Passed, Progress
-from polyadic.estimators._sources import input_names, plain_names, sizes_of
+from polyadic.estimators._sources import sizes_of
 from polyadic.features.defaults import resolve_maps
 from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
 from polyadic.model.mixing import MIXINGS
@@ -23,6 +23,7 @@ from polyadic.search.search import Search, rows_for_features
 from polyadic.search.settings import Settings
 from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
+from polyadic.sources.survey import FROM_DTYPE
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
 _SHARES = 20_000  # values that `feature_weights_` and `inputs_` are taken from
@@ -48,6 +49,7 @@ class FeatureLearning(CPDEstimator):
         "effort": [Interval(Real, 0, None, closed="neither")],
         "dtype": [StrOptions({"auto", "float64", "float32"})],
         "max_time": [None, Interval(Real, 0, None, closed="neither")],
+        "categorical_features": [None, StrOptions({FROM_DTYPE}), "array-like"],
     }
 
     feature_maps: Any
@@ -77,6 +79,10 @@ class FeatureLearning(CPDEstimator):
             and not self.nonnegative
         )
 
+    def _takes_tables(self) -> bool:
+        """Whether a fit takes categories and gaps: tables have rows for them."""
+        return self._searches()
+
     def _fit_automatically(self, data: Data, passed: Passed) -> None:
         """Learn features from few rows, then rank and penalty of all members together."""
         settings = self._settings(data)
@@ -88,7 +94,7 @@ class FeatureLearning(CPDEstimator):
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
             seen = rows_for_features(data)
-            features = learn_features(seen, input_names(self), settings, compute.workers)
+            features = learn_features(seen, settings, compute.workers)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:
@@ -152,6 +158,6 @@ class FeatureLearning(CPDEstimator):
         some = data.gather_about(max(200, _SHARES // data.n_inputs), seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
-            self.inputs_ = summarise_inputs(members, plain_names(self), compute, some.X)
+            self.inputs_ = summarise_inputs(members, data.inputs, compute, some.X)
         self.feature_maps_ = list(shares)
         self.feature_weights_ = np.array(list(shares.values()))

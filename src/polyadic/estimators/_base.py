@@ -296,6 +296,16 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             objective=self.objective,
         )
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_tables()
+        tags.input_tags.categorical = self._takes_tables()
+        return tags
+
+    def _takes_tables(self) -> bool:
+        """Whether a fit takes categories and gaps; named feature maps do not."""
+        return False
+
 
 class CPDRegressor(RegressorMixin, CPDEstimator):
     """Base of the regressors."""
@@ -376,7 +386,7 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
 
 def _is_fitted_attribute(name: str) -> bool:
     """Whether an attribute is set by a fit; what tells of the inputs is set by their check."""
-    of_inputs = name in ("n_features_in_", "feature_names_in_")
+    of_inputs = name in ("n_features_in_", "feature_names_in_", "schema_")
     return name.endswith("_") and not name.startswith("_") and not of_inputs
 
 

@@ -12,6 +12,7 @@ from sklearn.base import _fit_context
 from polyadic.estimators._automatic import FeatureLearning
 from polyadic.estimators._classes import CPDClassifier
 from polyadic.features import DampedFourierFeatures, FeatureMap
+from polyadic.sources.survey import FROM_DTYPE
 
 
 class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
@@ -69,6 +70,7 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
         self,
         feature_maps: str | Sequence[FeatureMap] = "auto",
         *,
+        categorical_features: Any = FROM_DTYPE,
         n_basis: Any = "auto",
         rank: int | str = "auto",
         quantized: bool = True,
@@ -99,6 +101,7 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
         verbose: int | str = "auto",
     ) -> None:
         self.feature_maps = feature_maps
+        self.categorical_features = categorical_features
         self.n_basis = n_basis
         self.rank = rank
         self.quantized = quantized

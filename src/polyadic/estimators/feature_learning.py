@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from polyadic.estimators._automatic import FeatureLearning
 from polyadic.estimators._base import CPDRegressor
 from polyadic.features import FeatureMap
+from polyadic.sources.survey import FROM_DTYPE
 
 
 class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
@@ -32,6 +33,10 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         The candidate maps.  "auto" together with another `mixing` than "simplex",
         ``objective="complex"``, ``nonnegative=True``, ``quantized=False`` or a number for
         `max_iter` means seven damped Fourier maps, learned together.
+    categorical_features : "from_dtype", None, or list of names, places or bool, \
+            default="from_dtype"
+        Columns of numbers that are categories, besides those that are text or of a category's
+        data type.  With None there are no categories, and text is an error.
     n_basis : "auto", int or list of int, default="auto"
         Basis functions of every input, or of each; a power of two if named maps are
         quantized, and at most 193 in an automatic fit.  An input with one takes no part.
@@ -142,8 +147,11 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         Whether predictions are a vector.
     n_samples_fit_, n_samples_dropped_ : int
         Rows of positive weight, and rows of files left out because a value was missing.
+    schema_ : Schema
+        What each column of the table is taken for: a number, a category and its levels, a date
+        and its parts; ``schema_.inputs`` are the inputs that they become.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As everywhere in scikit-learn, of the columns.
 
     Examples
     --------
@@ -176,6 +184,7 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         self,
         feature_maps: str | Sequence[FeatureMap] = "auto",
         *,
+        categorical_features: Any = FROM_DTYPE,
         n_basis: Any = "auto",
         rank: int | str = "auto",
         quantized: bool = True,
@@ -208,6 +217,7 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         verbose: int | str = "auto",
     ) -> None:
         self.feature_maps = feature_maps
+        self.categorical_features = categorical_features
         self.n_basis = n_basis
         self.rank = rank
         self.quantized = quantized
@@ -246,7 +256,8 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Dask collection or source of rows
-            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.
+            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.  An
+            automatic fit takes any table: text and categories, flags, dates, and gaps anywhere.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             Targets.
         sample_weight : array-like of shape (n_samples,), optional

@@ -479,7 +479,7 @@ def rows_for_features(data: Data) -> Data:
     store = ArrayStore(Rows(rows.X, y, rows.weight, rows.groups))
     statistics = store.reduce("statistics", summarise)
     view = replace(data.view, targets=statistics.targets.scaling(), loss=None)
-    return Data(store, statistics, view, single_target=False)
+    return Data(store, statistics, view, data.inputs, single_target=False)
 
 
 def shrunk_shares(equations: NormalEquations) -> list[tuple[float, float]]:

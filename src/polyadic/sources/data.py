@@ -24,6 +24,7 @@ from polyadic.model.als import LossRows, Model, Samples, Targets
 from polyadic.model.losses import Loss, LossSum
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import EXACT_ROWS, Part, split, subset_of
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
@@ -80,6 +81,8 @@ class Data:
         What is known of them.
     view : View
         How a fit usually sees them.
+    inputs : Inputs
+        What the inputs are.
     single_target : bool
         Whether targets are a vector.
     n_dropped : int
@@ -95,6 +98,7 @@ class Data:
     store: Store
     statistics: Statistics
     view: View
+    inputs: Inputs
     single_target: bool = True
     n_dropped: int = 0
     in_memory: bool = True
@@ -122,7 +126,7 @@ class Data:
     @property
     def n_inputs(self) -> int:
         """Number of inputs."""
-        return len(self.statistics.low)
+        return len(self.inputs)
 
     @property
     def n_targets(self) -> int:
@@ -208,6 +212,7 @@ class Data:
             store,
             statistics,
             self.view,
+            self.inputs,
             self.single_target,
             in_memory=in_memory,
             is_remote=is_remote,
