@@ -1,0 +1,183 @@
+"""The search under a loss: what features are learned from, what judges, and what is shared out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from polyadic import FeatureLearningClassifier, FeatureLearningRegressor
+from polyadic.compute import ComputeSpec
+from polyadic.model.losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile
+from polyadic.rows.view import standard_prediction
+from polyadic.search.learned import learn_features
+from polyadic.search.search import Search, rows_for_features
+from polyadic.search.settings import Settings
+from tests.small import data_of, respond_reference
+
+
+def two_classes(n=160, seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(n, 3))
+    odds = 6 * np.sin(6 * X[:, 0]) + 2 * X[:, 1]
+    return X, (rng.uniform(size=n) < 1 / (1 + np.exp(-odds))).astype(float)
+
+
+def searched(X, y, loss, **settings):
+    """Return the data, the search at its end, and its members."""
+    data = data_of(X, y[:, None], merge=True).under(loss)
+    chosen = Settings(effort=0.3, **settings)
+    with ComputeSpec(n_jobs=1).open() as compute:
+        features = learn_features(rows_for_features(data), chosen, compute.workers)[:2]
+        search = Search(data, features, chosen, (3, 4), compute)
+        members = search.run()
+    return data, search, members
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return searched(*two_classes(), Logistic())
+
+
+def judge(data, search, trial):
+    """Return labels and mean responses of the rows that each group holds out."""
+    judged = []
+    for index, (seed, _) in enumerate(zip(search._seeds, search._groups, strict=True)):
+        _, held = data.split(search._settings.validation_fraction, seed)
+        rows = data.gather_rows(held)
+        members = [
+            seat.member(model, 1.0)
+            for seat, model in zip(search.seats, trial.models, strict=True)
+            if seat.group == index and seat.way in trial.ways
+        ]
+        each = [standard_prediction([m], rows.X, respond_reference)[:, 0] for m in members]
+        weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+        judged.append((rows.y[:, 0], np.mean(each, axis=0), weight))
+    return judged
+
+
+def log_loss(f, y, weight, start):
+    """Return the mean log-loss, and that of one row more whose label is drawn at random."""
+    p = 1 / (1 + np.exp(-f))
+    share = 1 / (1 + np.exp(-start))
+    losses = -(y * np.log(p) + (1 - y) * np.log(1 - p))
+    doubt = -(share * np.log(p) + (1 - share) * np.log(1 - p))
+    return np.average(losses + doubt / len(y), weights=weight)
+
+
+def test_trials_are_judged_by_the_loss_on_held_out_rows(classes):
+    data, search, _ = classes
+    start = data.view.targets.mean[0]
+    trial = search._start()
+    judged = judge(data, search, trial)
+    expected = np.mean([log_loss(start + f, y, w, start) for y, f, w in judged])
+    np.testing.assert_allclose(trial.error, expected, rtol=1e-9)
+    assert search.log[0]["held_out_loss"] > 0
+    assert "held_out_mse" not in search.log[0]
+
+
+def test_the_share_has_the_least_loss_on_held_out_rows(classes):
+    data, search, _ = classes
+    start = data.view.targets.mean[0]
+    trial = search._start()
+    judged = judge(data, search, trial)
+
+    def error(share):
+        return np.mean([log_loss(start + share * f, y, w, start) for y, f, w in judged])
+
+    share, trend = search._shares(trial)
+    best = minimize_scalar(error, bounds=(0, 3), method="bounded")
+    np.testing.assert_allclose(share, best.x, atol=5e-3)
+    assert trend == 0.0
+
+
+def test_members_share_what_the_held_out_rows_want(classes):
+    _, _, members = classes
+    shares = {member.share for member in members}
+    assert len(shares) == 1
+    assert 0 < len(members) * shares.pop() <= 3
+
+
+def test_of_noise_nothing_is_left():
+    rng = np.random.RandomState(1)
+    X, y = rng.uniform(size=(200, 3)), rng.choice([0.0, 1.0], 200)
+    _, _, members = searched(X, y, Logistic())
+    assert sum(member.share for member in members) < 0.5
+
+
+def test_quantiles_are_moved_to_where_held_out_rows_want_them():
+    rng = np.random.RandomState(2)
+    X = rng.uniform(size=(300, 2))
+    y = np.sin(5 * X[:, 0]) + (0.2 + X[:, 1]) * rng.standard_normal(300)
+    data, search, members = searched(X, y, Quantile(0.9))
+    assert search.targets.mean != data.view.targets.mean
+    np.testing.assert_array_equal(search.targets.scale, data.view.targets.scale)
+    fresh = rng.uniform(size=(3000, 2))
+    truth = np.sin(5 * fresh[:, 0]) + (0.2 + fresh[:, 1]) * rng.standard_normal(3000)
+    f = search.targets.undo(standard_prediction(members, fresh, respond_reference))[:, 0]
+    assert 0.84 < (truth < f).mean() < 0.95
+
+
+def test_features_are_learned_from_targets_that_squares_can_take():
+    X = np.random.RandomState(0).uniform(size=(60, 2))
+    labels = np.repeat([0.0, 1.0, 2.0], 20)
+    three = rows_for_features(data_of(X, labels[:, None]).under(Multinomial((0.0, 1.0, 2.0))))
+    assert three.n_targets == 3
+    assert three.view.loss is None
+    np.testing.assert_array_equal(three.gather_rows(None).y, np.eye(3)[labels.astype(int)])
+    counts = labels[:, None] + 1
+    assert (
+        rows_for_features(data_of(X, counts).under(Poisson())).gather_rows(None).y ** 2
+    ).max() == (pytest.approx(3.0))
+    logs = rows_for_features(data_of(X, counts).under(Gamma())).gather_rows(None).y
+    np.testing.assert_allclose(logs, np.log(counts))
+    gross = np.random.RandomState(0).standard_normal((60, 1))
+    gross[0] = 1e6
+    drawn_in = rows_for_features(data_of(X, gross).under(Huber())).gather_rows(None).y
+    assert drawn_in.max() < 10
+    np.testing.assert_array_equal(drawn_in[1:], gross[1:])
+    plain = data_of(X, gross)
+    assert rows_for_features(plain) is plain
+
+
+def test_many_classes_teach_features_by_the_most_frequent():
+    labels = np.repeat(np.arange(30.0), np.arange(1, 31))
+    columns = Multinomial(tuple(range(30))).feature_targets(labels[:, None])
+    assert columns.shape == (465, 12)
+    assert columns.sum() == sum(range(19, 31))
+
+
+def test_outliers_do_not_move_a_robust_fit():
+    rng = np.random.RandomState(3)
+    X = rng.uniform(size=(400, 3))
+    truth = np.sin(6 * X[:, 0]) + X[:, 1]
+    y = truth + 0.1 * rng.standard_normal(400)
+    bad = y.copy()
+    bad[::20] += rng.choice([-40, 40], 20)
+    small = {"n_estimators": 2, "effort": 0.5, "random_state": 0}
+    clean = FeatureLearningRegressor(**small).fit(X, y).predict(X)
+    for loss in ("huber", "absolute_error"):
+        robust = FeatureLearningRegressor(loss=loss, **small).fit(X, bad).predict(X)
+        error = np.sqrt(((robust - truth) ** 2).mean())
+        assert error < 0.06 + 1.2 * np.sqrt(((clean - truth) ** 2).mean())
+
+
+def test_a_search_of_classes_goes_on_to_the_same_digit(tmp_path, monkeypatch):
+    X, y = two_classes()
+    options = {"n_estimators": 2, "effort": 0.3, "random_state": 0}
+    whole = FeatureLearningClassifier(**options).fit(X, y)
+    path = tmp_path / "fit.checkpoint"
+    usual, left = Search._best_epoch, iter(range(3))
+
+    def tire(self, *arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return usual(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "_best_epoch", tire)
+        with pytest.raises(KeyboardInterrupt):
+            FeatureLearningClassifier(**options, checkpoint=path).fit(X, y)
+    assert path.exists()
+    again = FeatureLearningClassifier(**options, checkpoint=path).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
