@@ -17,6 +17,7 @@ from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.search.learned import LearnedFeatures
+from polyadic.search.loss_trend import MOST_OUTPUTS, loss_trend
 from polyadic.search.trend import linear_trend
 from polyadic.sources.data import Data
 
@@ -90,27 +91,40 @@ class Group:
         """Return the error of one member."""
         return self.error([self.respond(compute, seat, model)])
 
-    def error(self, responses: Sequence[NDArray[np.float64]], share: float = 1.0) -> float:
-        """Return the error of a share of the mean of some members.
+    def error(self, responses: Sequence[NDArray[np.float64]]) -> float:
+        """Return the error of the mean of some members.
 
-        That is the mean squared error over all targets, or the mean loss; classes of few rows are
-        doubted.
+        That is the mean squared error over all targets, or the mean loss.
         """
-        mean = share * np.mean(responses, axis=0)
+        mean = np.mean(responses, axis=0)
         if self._loss is not None:
-            f = mean + self._start
-            losses = self._loss.total(self._y, iter(f.T))
-            losses = losses + self._loss.doubt(iter(f.T), self._start) / len(losses)
-            return float(np.average(losses, weights=self._weight))
+            return self.mean_loss(mean)
         residual = self._y - mean
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
-    def judge(
-        self, responses: Sequence[NDArray[np.float64]], share: float
+    def mean_loss(self, response: NDArray[np.float64]) -> float:
+        """Return the mean loss of responses, a column each; classes of few rows are doubted."""
+        assert self._loss is not None
+        f = response + self._start
+        losses = self._loss.total(self._y, iter(f.T))
+        losses = losses + self._loss.doubt(iter(f.T), self._start) / len(losses)
+        return float(np.average(losses, weights=self._weight))
+
+    def judged_rows(
+        self, response: NDArray[np.float64]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return targets as the loss takes them, a share of the mean, and weights of these rows."""
+        """Return targets as the loss takes them, responses from its start, and weights."""
         weight = np.ones(len(self._y)) if self._weight is None else self._weight
-        return self._y, share * np.mean(responses, axis=0) + self._start, weight
+        return self._y, response + self._start, weight
+
+    def line(self, compute: Compute) -> NDArray[np.float64]:
+        """Return what a linear trend says of these rows under the loss, or zeros without one."""
+        assert self._loss is not None
+        level = self.levels[0]
+        if self._loss.is_location or level.n_targets > MOST_OUTPUTS:
+            return np.zeros((len(self._y), level.n_targets))
+        member = loss_trend(level, compute)
+        return on_host(standard_prediction([member], self._X, compute.predict))
 
     def blend_sums(
         self, responses: Sequence[NDArray[np.float64]], compute: Compute

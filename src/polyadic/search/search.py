@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 
 from polyadic.compute import Compute
 from polyadic.members import ignore_overflow
@@ -33,6 +33,7 @@ from polyadic.rows.view import Member, View
 from polyadic.samples.workers import Workers
 from polyadic.search.groups import Group, Seat
 from polyadic.search.learned import LearnedFeatures
+from polyadic.search.loss_trend import loss_trend
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Journal, NoJournal, Trial
@@ -359,7 +360,12 @@ class Search:
         self._on_trial("finish", trial, 1.0)
         members = self.members(trial, shares[0])
         if shares[1]:
-            members.append(replace(linear_trend(self._data), share=shares[1]))
+            trend = (
+                loss_trend(self._data, self._compute)
+                if self._has_loss
+                else linear_trend(self._data)
+            )
+            members.append(replace(trend, share=shares[1]))
         return members
 
     def members(self, trial: Trial, share: float = 1.0) -> list[Member]:
@@ -386,9 +392,7 @@ class Search:
         chosen = [self._members_of(responses, trial.ways, g) for g in range(len(self._groups))]
         if self._has_loss:
             judged = [pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]
-            share = self._stretch(judged)
-            self._shift(judged, share)
-            return share, 0.0
+            return self._shares_under_loss(judged)
         sums = [
             g.blend_sums(c, self._compute) for g, c in zip(self._groups, chosen, strict=True) if c
         ]
@@ -401,36 +405,45 @@ class Search:
                 best, least = shares, error * (1 - noise)
         return best
 
-    def _stretch(self, judged: Sequence[tuple[Group, list[NDArray[np.float64]]]]) -> float:
-        """Return the share of the mean with the least loss on the held-out rows.
+    def _shares_under_loss(
+        self, judged: Sequence[tuple[Group, list[NDArray[np.float64]]]]
+    ) -> tuple[float, float]:
+        """Return the shares of the mean and of a linear trend with the least held-out loss.
 
-        Log odds may be stretched too, which is what is known as temperature.  A gain within the
-        noise is none.
+        Log odds may be stretched too, which is known as temperature.  The start of the loss moves
+        to where the held-out rows want it.
         """
-        loss = self._data.view.loss
-        assert loss is not None
-
-        def error(share: float) -> float:
-            return float(np.mean([group.error(said, share) for group, said in judged]))
-
-        most = _MOST_STRETCH if loss.stretches else 1.0
-        found = minimize_scalar(
-            error, bounds=(0.0, most), method="bounded", options={"xatol": 1e-3}
-        )
-        noise = max(_GAIN, 0.5 / float(np.sqrt(sum(map(len, self._groups)))))
-        if error(0.0) * (1 - noise) <= found.fun:
-            return 0.0
-        return float(found.x)
-
-    def _shift(
-        self, judged: Sequence[tuple[Group, list[NDArray[np.float64]]]], share: float
-    ) -> None:
-        """Move the start of the loss to where the held-out rows want it."""
         loss, targets = self._data.view.loss, self._data.view.targets
         assert loss is not None
-        parts = zip(*(group.judge(said, share) for group, said in judged), strict=True)
-        shift = loss.shift(*(np.concatenate(part) for part in parts))
+        parts = [
+            (group, np.mean(said, axis=0), group.line(self._compute)) for group, said in judged
+        ]
+        most = _MOST_STRETCH if loss.stretches else 1.0
+
+        def error(shares: Sequence[float]) -> float:
+            each = [
+                group.mean_loss(shares[0] * mean + shares[1] * line) for group, mean, line in parts
+            ]
+            return float(np.mean(each))
+
+        n_rows = sum(len(group) for group, _, _ in parts)
+        best, least = (0.0, 0.0), error((0.0, 0.0))
+        for ends in ((most, 0.0), (most, most)):
+            if ends[1] and not any(line.any() for _, _, line in parts):
+                continue
+            first = (min(1.0, most), 0.0) if not ends[1] else (0.7 * best[0], 0.3)
+            found = minimize(
+                error, first, bounds=[(0.0, end) for end in ends], method="L-BFGS-B", tol=1e-8
+            )
+            # These rows chose the model, so a gain within their noise is none.  A log-loss is in
+            # units of its own: by Akaike's rule one more share must gain one of them.
+            noise = least * max(_GAIN, 0.5 / float(np.sqrt(n_rows)))
+            if found.fun < least - (1 / n_rows if loss.stretches else noise):
+                best, least = (float(found.x[0]), float(found.x[1])), float(found.fun)
+        rows = (g.judged_rows(best[0] * mean + best[1] * line) for g, mean, line in parts)
+        shift = loss.shift(*(np.concatenate(part) for part in zip(*rows, strict=True)))
         self.targets = replace(targets, mean=targets.mean + shift * targets.scale)
+        return best
 
     def _is_late(self) -> bool:
         """Whether the time of the search is over."""

@@ -101,7 +101,7 @@ def _level_features(n_levels: int, has_gaps: bool) -> Table:
 def linear_sums(rows: Rows, first_row: int, view: View, tables: Sequence[Table]) -> LinearSums:
     """Sum up a piece of rows, where they are."""
     xp, X = array_namespace(rows.X), view.inputs.apply(rows.X)
-    parts = [_look_up(table, X[:, d]) for d, table in enumerate(tables)]
+    parts = [look_up(table, X[:, d]) for d, table in enumerate(tables)]
     ones = xp.ones((len(X), 1), dtype=X.dtype, device=X.device)
     targets = [view.targets.apply(rows.y[:, t], t)[:, None] for t in range(rows.y.shape[1])]
     table = xp.concat([*parts, ones, *targets], axis=1)
@@ -119,7 +119,7 @@ def linear_sums(rows: Rows, first_row: int, view: View, tables: Sequence[Table])
     )
 
 
-def _look_up(table: Table, x: Any) -> Any:
+def look_up(table: Table, x: Any) -> Any:
     """Return the features of one input, arrays or tensors."""
     xp = array_namespace(x)
     position, values = table.positions(x), place_like(table.values, x)
