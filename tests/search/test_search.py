@@ -239,9 +239,9 @@ def test_no_member_trains_on_rows_that_its_group_holds_out(learned, monkeypatch)
             super().__init__(data, train, held, compute)
             groups.append(held)
 
-        def samples(self, level, compute, seat):
+        def targets(self, level, compute, seat):
             trained.append((seat.group, self.levels[level].store.rows))
-            return super().samples(level, compute, seat)
+            return super().targets(level, compute, seat)
 
     monkeypatch.setattr(module, "Group", Noted)
     Run(learned, Settings(effort=1e-9))
@@ -472,7 +472,7 @@ def test_the_table_tells_what_was_tried(fitted, every_way):
     [("auto", 30, "float64"), ("auto", 31, "float32"), ("float64", 31, "float64")],
 )
 def test_many_rows_are_computed_in_single_precision(dtype, n_rows, expected, monkeypatch):
-    monkeypatch.setattr("polyadic.estimators.feature_learning._DOUBLE_ROWS", 30)
+    monkeypatch.setattr("polyadic.estimators._automatic._DOUBLE_ROWS", 30)
     used = []
     start = Search.__init__
 

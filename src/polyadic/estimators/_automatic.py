@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -55,19 +56,18 @@ class FeatureLearning(CPDEstimator):
     feature_maps: Any
     effort: float
 
-    def _fit_maps(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        """Learn features, or the weights of named maps."""
+    def _way_to_fit(self) -> tuple[Callable[[Data, Passed], None], bool]:
+        """Return what fits to data, learned features or named maps, and whether copies merge."""
         if self._searches():
             if self.warm_start:
                 raise ValueError(
                     '`warm_start=True` needs named feature maps, but feature_maps="auto". Pass a '
                     "list of maps, or warm_start=False."
                 )
-            return self._fit(self._fit_automatically, X, y, sample_weight, groups, merge=True)
+            return self._fit_automatically, True
         maps = resolve_maps(self.feature_maps)
         earlier = getattr(self, "members_", []) if self.warm_start else []
-        fit_to = partial(self._fit_named, maps=maps, earlier=earlier)
-        return self._fit(fit_to, X, y, sample_weight, groups)
+        return partial(self._fit_named, maps=maps, earlier=earlier), False
 
     def _searches(self) -> bool:
         """Whether members choose for themselves: nothing asks for λ to be learned jointly."""

@@ -254,13 +254,6 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
         check_names(self, source.names, len(source.names))
         return FileSource(source).predict_batches(self._predictor())
 
-    def _predict(self, X: Any, predictor: Predictor) -> Any:
-        """Return what a predictor says of rows wherever they are, as the kind of array they are."""
-        y = rows_to_predict(self, X).predict(predictor)
-        if is_tensor(y):
-            return y.to(X.device)
-        return like(y, X)
-
     def _predictor(self) -> Predictor:
         check_is_fitted(self)
         members, scaling = self.members_, self.target_scaling_
@@ -347,7 +340,8 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
             Predictions in the target's units; a tensor on the device of `X` where `X` is one, a
             Dask array where it is a Dask collection.
         """
-        return self._predict(X, self._predictor())
+        predictor = self._predictor()
+        return like_rows(rows_to_predict(self, X).predict(predictor), X)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² of the predictions.
@@ -382,6 +376,11 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def like_rows(y: Any, X: Any) -> Any:
+    """Return predictions as the kind of array that the rows are, where they are."""
+    return y.to(X.device) if is_tensor(y) else like(y, X)
 
 
 def _is_fitted_attribute(name: str) -> bool:

@@ -14,8 +14,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
-from polyadic.estimators._base import CPDEstimator
-from polyadic.estimators._sources import is_dask
+from polyadic.estimators._base import CPDEstimator, like_rows
+from polyadic.estimators._sources import is_dask, rows_to_predict
 from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.rows import Rows
@@ -114,7 +114,8 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
             A column for each of `classes_`; every row sums to one.  A tensor on the device of
             `X` where `X` is one, a Dask array where it is a Dask collection.
         """
-        return self._predict(X, replace(self._predictor(), single_target=False))
+        predictor = replace(self._predictor(), single_target=False)
+        return like_rows(rows_to_predict(self, X).predict(predictor), X)
 
     def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithm of the probability of each class.
@@ -148,7 +149,8 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Probabilities follow from them by the logistic function, or by softmax.
         """
-        return self._predict(X, replace(self._predictor(), link="identity"))
+        predictor = replace(self._predictor(), link="identity")
+        return like_rows(rows_to_predict(self, X).predict(predictor), X)
 
     def predict(self, X: Any) -> Any:
         """Predict the class of each row: the one of the greatest probability.

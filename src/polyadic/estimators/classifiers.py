@@ -151,7 +151,8 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
         self : FeatureLearningClassifier
             The fitted estimator.
         """
-        return self._fit_maps(X, y, sample_weight, groups)
+        fit_to, merge = self._way_to_fit()
+        return self._fit(fit_to, X, y, sample_weight, groups, merge=merge)
 
 
 class KernelMachineClassifier(CPDClassifier):

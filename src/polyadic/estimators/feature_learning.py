@@ -270,4 +270,5 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         self : FeatureLearningRegressor
             The fitted estimator.
         """
-        return self._fit_maps(X, y, sample_weight, groups)
+        fit_to, merge = self._way_to_fit()
+        return self._fit(fit_to, X, y, sample_weight, groups, merge=merge)
