@@ -212,6 +212,32 @@ def test_rows_on_a_cluster():
         assert model.score(lazy, labels) == plain.score(X, y)
 
 
+def test_tables_with_text_and_gaps():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    frame = pandas.DataFrame(
+        {"colour": rng.choice(["red", "green", "blue"], 400), "size": rng.uniform(size=400)}
+    )
+    frame.loc[rng.uniform(size=400) < 0.1, "size"] = np.nan
+    y = pandas.Series(np.where((frame["colour"] == "red") | (frame["size"] > 0.7), "a", "b"))
+    model = FeatureLearningClassifier(random_state=0, n_estimators=1)
+    model.fit(frame[:300], y[:300].astype("category"))
+    assert model.score(frame[300:], y[300:]) > 0.95
+    assert [each.kind for each in model.inputs_] == ["category", "number"]
+
+
+def test_labels_must_be_there_and_be_classes():
+    X, y = two_classes()
+    missing = np.where(np.arange(len(y)) == 7, None, y)
+    with pytest.raises(ValueError, match=r"missing in 1 of 300 rows, the first is row 7"):
+        classifier().fit(X, missing)
+    mixed = np.where(np.arange(len(y)) == 7, 1, y.astype(object))
+    with pytest.raises(ValueError, match="labels of one kind, got int and str"):
+        classifier().fit(X, mixed)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        classifier().fit(X, X[:, 0])
+
+
 def test_a_fit_that_fails_leaves_the_classes():
     X, y = two_classes()
     model = classifier().fit(X, y)

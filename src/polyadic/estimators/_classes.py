@@ -70,6 +70,7 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         if y is None:
             return y, sample_weight  # which the check of rows explains
         y = _check_y(to_host(y), multi_output=False, y_numeric=False, estimator=self)
+        _check_labels(y)
         check_classification_targets(y)
         if self.class_weight is not None:
             of_class = compute_sample_weight(self.class_weight, y)
@@ -219,6 +220,27 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         if not total > 0:
             raise ValueError(f"{source} has no row of positive weight to measure on.")
         return hits / total
+
+
+def _check_labels(y: NDArray[Any]) -> None:
+    """Raise where labels of objects are missing, or are of different kinds."""
+    if y.dtype.kind != "O":
+        return
+    gaps = [row for row, each in enumerate(y) if _is_gap(each)]
+    if gaps:
+        raise ValueError(
+            f"Input y contains NaN: the label is missing in {len(gaps)} of {len(y)} rows, the "
+            f"first is row {gaps[0]} (the first row is 0). Leave these rows out."
+        )
+    kinds = sorted({type(each).__name__ for each in y})
+    if len(kinds) > 1 and "str" in kinds:
+        raise ValueError(
+            f"`y` must have labels of one kind, got {' and '.join(kinds)}. Make them all text."
+        )
+
+
+def _is_gap(label: Any) -> bool:
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def _counts(sample_weight: Any, y: NDArray[Any]) -> Any:

@@ -46,6 +46,7 @@ class Progress:
     ) -> None:
         self._estimator, self._rows, self._status = estimator, data, passed.status
         self._n_members, self._max_iter = n_members, max_iter
+        self._error = "MSE" if data.view.loss is None else "loss"
         self._data = {"X": passed.X, "y": passed.y}
         if passed.sample_weight is not None:
             self._data["metadata"] = {"sample_weight": passed.sample_weight}
@@ -72,8 +73,8 @@ class Progress:
                     index,
                     f"epoch {epoch.number:>3}/{self._max_iter}",
                     f"loss {epoch.loss:.6f}",
-                    f"train MSE {epoch.error:.6f}",
-                    *([] if held is None else [f"held-out MSE {held:.6f}"]),
+                    f"train {self._error} {epoch.error:.6f}",
+                    *([] if held is None else [f"held-out {self._error} {held:.6f}"]),
                 )
                 self.tell(index, f"epoch {epoch.number}", epoch.number / self._max_iter)
                 return on_subtask("epoch", lambda: [Member(inputs, layout, epoch.model)])
@@ -89,7 +90,7 @@ class Progress:
                 self._print(
                     None,
                     f"{stage:<7}",
-                    f"held-out MSE {trial.error:.6f}",
+                    f"held-out {self._error} {trial.error:.6f}",
                     f"rank {trial.rank}",
                     f"penalty × {trial.factor:g}",
                 )
