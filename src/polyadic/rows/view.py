@@ -102,10 +102,13 @@ class View:
             return None
         return self.loss.context(self._responses(rows, X, respond))
 
-    def loss_sum(self, rows: Rows, first_row: int, respond: Respond) -> LossSum:
-        """Return the loss of the model `around` on rows in their own units."""
+    def loss_sum(self, rows: Rows, first_row: int, respond: Respond, scaled: Any = None) -> LossSum:
+        """Return the loss of the model `around` on rows in their own units.
+
+        `scaled` are the scaled inputs, where they are known.
+        """
         assert self.loss is not None
-        X = self.inputs.apply(rows.X)
+        X = self.inputs.apply(rows.X) if scaled is None else scaled
         losses = self.loss.total(self.loss_targets(rows.y), self._responses(rows, X, respond))
         if rows.weight is not None:
             losses = losses * as_double(rows.weight)

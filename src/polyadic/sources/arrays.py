@@ -14,6 +14,7 @@ import numpy as np
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
+from polyadic.model.losses import LossSum
 from polyadic.rows.arrays import to_device
 from polyadic.rows.copies import merge_copies
 from polyadic.rows.holdout import EXACT_ROWS, Part
@@ -153,6 +154,12 @@ class ArrayStore:
         sight = _Sight(self.rows, view)
         self._sights = [*self._sights, sight][-most:]
         return sight
+
+    def loss(self, view: View, respond: Respond) -> LossSum:
+        """Return the loss of the model that a view is around."""
+        if np.prod(self.rows.X.shape) > _SEVERAL_VIEWS:  # piece by piece, maybe on a device
+            return self.reduce("loss", partial(view.loss_sum, respond=respond))
+        return view.loss_sum(self.rows, 0, respond, self._sight(view).scaled())
 
     def restrict(self, part: Part) -> ArrayStore:
         """Return the rows of a part, where they are."""

@@ -28,7 +28,7 @@ from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
-from polyadic.rows.view import Member, View
+from polyadic.rows.view import Member, Respond, View
 
 A = TypeVar("A")
 
@@ -49,6 +49,9 @@ class Store(Protocol):
         self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
     ) -> list[Samples]:
         """Return the samples of each target: all rows or a part of them, through a view."""
+
+    def loss(self, view: View, respond: Respond) -> LossSum:
+        """Return the loss of the model that a view is around."""
 
     def restrict(self, part: Part) -> Store:
         """Return the rows of a part, where they are."""
@@ -248,7 +251,7 @@ class RowsUnderLoss(LossRows):
     def loss(self, model: Model) -> LossSum:
         """Return the true loss of a model."""
         respond = self.compute.spec.predict if self.is_remote else self.compute.predict
-        return self.store.reduce("loss", partial(self._view(model).loss_sum, respond=respond))
+        return self.store.loss(self._view(model), respond)
 
     def _view(self, model: Model, caution: int = 0) -> View:
         member = Member(self.view.inputs, self.layout, model)
@@ -277,6 +280,10 @@ class PartStore:
         """Return the samples of each target."""
         assert part is None, "a part of a part is not asked for"
         return self._whole.samples(compute, layout, self._part, view)
+
+    def loss(self, view: View, respond: Respond) -> LossSum:
+        """Return the loss of the model that a view is around."""
+        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> Store:
         """Return the rows of another part: this one's subsets are parts themselves."""

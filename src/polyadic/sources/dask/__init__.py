@@ -29,13 +29,14 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
+from polyadic.model.losses import LossSum
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.holdout import Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
-from polyadic.rows.view import View, usual_view
+from polyadic.rows.view import Respond, View, usual_view
 from polyadic.samples.placement import iterating_is_cheaper, parse_bytes
 from polyadic.sources import Predicts
 from polyadic.sources.arrays import ArrayStore, bring_few
@@ -175,6 +176,10 @@ class DaskStore:
         stateless = not compute.engine.keep
         targets = range(view.n_outputs(self.n_targets))
         return [DaskSamples(group, target, n_rows, stateless) for target in targets]
+
+    def loss(self, view: View, respond: Respond) -> LossSum:
+        """Return the loss of the model that a view is around."""
+        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> PartStore:
         """Return the rows of a part, which stay on the workers."""

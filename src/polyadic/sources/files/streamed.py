@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
+from polyadic.model.losses import LossSum
 from polyadic.rows.holdout import Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
-from polyadic.rows.view import View, usual_view
+from polyadic.rows.view import Respond, View, usual_view
 from polyadic.samples import memory_usage
 from polyadic.samples.disk import Reading, StreamSamples
 from polyadic.sources import Predicts
@@ -149,6 +150,10 @@ class FileStore:
             )
             for target in range(view.n_outputs(len(self.source.targets)))
         ]
+
+    def loss(self, view: View, respond: Respond) -> LossSum:
+        """Return the loss of the model that a view is around."""
+        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> PartStore:
         """Return the rows of a part, which stay on disk."""
