@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from polyadic.estimators._tables import check_table, check_targets, learn_inputs, schema_of
+from polyadic.estimators._tables import (
+    check_table,
+    check_targets,
+    keep_schema,
+    learn_inputs,
+    schema_of,
+)
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.rows.tensors import is_tensor, to_host
@@ -35,11 +41,7 @@ def training_source(
         _set_names(estimator, X.names, len(X.names))
         return FileSource(X)
     if is_dask(X):
-        from polyadic.sources.dask import DaskSource
-
-        require_two_dimensions(X)
-        _set_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, estimator.schema_.inputs)
+        return _dask_source(estimator, X, y, sample_weight)
     rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
     spec = estimator._spec()
     device = spec.device if spec.uses_torch else None
@@ -52,10 +54,8 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
         check_names(estimator, X.names, len(X.names))
         return FileSource(X)
     if is_dask(X):
-        from polyadic.sources.dask import DaskSource
-
         check_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, schema_of(estimator).inputs)
+        return _encoded_source(schema_of(estimator), X, y, sample_weight)
     inputs = _inputs_to_predict(estimator, X)
     targets: Any = np.empty((len(inputs), 0))
     if y is not None:
@@ -83,6 +83,27 @@ def _inputs_to_predict(estimator: Any, X: Any) -> Any:
         X, surprises = encoded.X, encoded.surprises
     surprises.warn(schema, stacklevel=4)
     return X
+
+
+def _dask_source(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source:
+    """Learn the schema of Dask collections, and return the source of their inputs."""
+    require_two_dimensions(X)
+    names = _column_names(X)
+    _set_names(estimator, names, X.shape[1])
+    if estimator._takes_tables():
+        from polyadic.sources.dask.tables import learn_lazily
+
+        schema, doubts = learn_lazily(X, y, sample_weight, names, estimator.categorical_features)
+        keep_schema(estimator, schema, doubts)
+    return _encoded_source(estimator.schema_, X, y, sample_weight)
+
+
+def _encoded_source(schema: Schema, X: Any, y: Any, sample_weight: Any) -> Source:
+    from polyadic.sources.dask import DaskSource
+    from polyadic.sources.dask.tables import encode_lazily
+
+    inputs = encode_lazily(X, schema)
+    return DaskSource(inputs, y, sample_weight, schema.inputs, gaps=not schema.is_whole)
 
 
 def is_dask(X: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -27,13 +28,18 @@ def schema_of(estimator: Any) -> Schema:
     return Schema.of_numbers(names, estimator.n_features_in_).whole()
 
 
+def keep_schema(estimator: Any, schema: Schema, doubts: Sequence[str]) -> None:
+    """Set the schema of a fit, and tell what about its table its owner should look at."""
+    estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
+    for doubt in doubts:
+        warnings.warn(doubt, TableWarning, stacklevel=9)
+
+
 def learn_inputs(estimator: Any, X: Any, weight: NDArray[np.float64] | None) -> NDArray[Any]:
     """Learn the schema of checked training rows, and return them as inputs."""
     wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
     schema, doubts = learn_schema(X, wanted, weight)
-    estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
-    for doubt in doubts:
-        warnings.warn(doubt, TableWarning, stacklevel=9)
+    keep_schema(estimator, schema, doubts)
     if is_plain(X) and schema.is_numeric:
         return same_gaps(X, [column.n_gaps for column in schema.columns])
     encoded: NDArray[np.float64] = estimator.schema_.encode(X).X

@@ -336,6 +336,14 @@ class Schema:
                 )
         return replace(self, is_whole=True)
 
+    def with_gaps(self, n_gaps: Sequence[int]) -> Schema:
+        """Return the schema with the gaps of each input, as far as it did not know of them."""
+        found = dict(zip(self.inputs.names, n_gaps, strict=True))
+        columns = [
+            replace(each, n_gaps=max(each.n_gaps, int(found[each.name]))) for each in self.columns
+        ]
+        return replace(self, columns=tuple(columns))
+
     def check_columns(self, names: Sequence[str] | None, n_columns: int) -> None:
         """Raise unless a table has the columns of the fit, in their order."""
         expected = [column.name for column in self.columns]
