@@ -299,6 +299,13 @@ def test_a_column_of_ids_is_told():
     assert not Survey.of(frame[:10]).doubts()
 
 
+def test_text_that_looks_like_dates_is_told():
+    frame = pd.DataFrame({"day": ["2020-01-31", "2020-02-29", None], "code": ["2020-1", "a", "b"]})
+    (told,) = Survey.of(frame).doubts()
+    assert "column 'day' looks like dates" in told
+    assert "to_datetime" in told
+
+
 def test_gaps_have_the_same_bits():
     odd = np.copysign(NAN, -1.0)
     assert np.array(odd).view(np.int64) != np.array(NAN).view(np.int64)

@@ -20,10 +20,13 @@ _MOST_ROWS = 5  # that an error names
 
 
 def schema_of(estimator: Any) -> Schema:
-    """Return what a fitted estimator takes columns for; models of old files know numbers only."""
+    """Return what a fitted estimator takes columns for; old models know numbers only."""
     known: Schema | None = getattr(estimator, "schema_", None)
-    if known is not None:
-        return known
+    return plain_schema(estimator) if known is None else known
+
+
+def plain_schema(estimator: Any) -> Schema:
+    """Return the schema of a fit to named maps: columns of numbers without gaps."""
     names = getattr(estimator, "feature_names_in_", None)
     return Schema.of_numbers(names, estimator.n_features_in_).whole()
 

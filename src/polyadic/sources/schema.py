@@ -24,6 +24,8 @@ from polyadic.rows.inputs import Inputs
 from polyadic.sources.columns import Kind, Level, Table, Values, is_gap
 from polyadic.sources.dates import date_part
 
+COLUMN_KINDS = ("number", "category", "order", "date")
+
 
 class TableWarning(UserWarning):
     """Something about a table that its owner should know, but that does not stop anything."""
@@ -91,8 +93,8 @@ class Column:
         if (values.zone is None) != (self.zone is None):
             now, then = values.zone or "no time zone", self.zone or "no time zone"
             raise ValueError(
-                f"Times must have a time zone if they had one in the fit, but {label} has {now} "
-                f"and had {then}. Use X[name].dt.tz_localize({self.zone!r})."
+                f"`X` must have times with a zone where the fit had one, but {label} has {now} and "
+                f"had {then}. Use X[name].dt.tz_localize({self.zone!r})."
             )
 
     def _look_up(self, values: Values, label: str) -> NDArray[np.float64]:
@@ -162,8 +164,8 @@ def _retyped(label: str, expected: str, values: Values, remedy: str) -> TypeErro
     example = next((item for item in values.levels if not is_gap(item)), None)
     shown = "" if values.kind == "date" else f", such as {example!r}"
     return TypeError(
-        f"A column must hold what it held in the fit, but {label} held {expected} and now holds "
-        f"{now}{shown}. Use {remedy}."
+        f"`X` must hold in each column what it held in the fit, but {label} held {expected} and "
+        f"now holds {now}{shown}. Use {remedy}."
     )
 
 

@@ -6,6 +6,7 @@ A survey of training rows becomes the `Schema` of a fit.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from polyadic.sources.dates import DateRange
 from polyadic.sources.schema import Column, Schema, count_gaps, is_plain
 
 FROM_DTYPE = "from_dtype"
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}($|[T ]\d)")
 _ID_ROWS = 20  # from so many rows on, a column of text without two alike is worth a word
 
 
@@ -111,7 +113,7 @@ class ColumnSurvey:
         """Raise unless both hold the same kind of thing."""
         if self.kind != other.kind or _has_text(self.counts) != _has_text(other.counts):
             raise TypeError(
-                f"The values of a column must be of one kind, but {self.label} holds "
+                f"`X` must have values of one kind in each column, but {self.label} holds "
                 f"{self._holds()} in one piece of the table and {other._holds()} in another. Make "
                 "text or numbers of all of them."
             )
@@ -148,6 +150,11 @@ class ColumnSurvey:
         """Whether every row has another text, from which nothing can be learned."""
         there = self.n_rows - self.n_gaps
         return there >= _ID_ROWS and len(self.counts) == there and _has_text(self.counts)
+
+    @property
+    def looks_like_dates(self) -> bool:
+        """Whether all levels are text such as 2020-01-31."""
+        return bool(self.counts) and all(_DATE.match(str(level)) for level in self.counts)
 
     def similar_levels(self) -> tuple[Level, Level] | None:
         """Return two levels that differ in nothing but case and white space, if there are any."""
@@ -246,7 +253,13 @@ class Survey:
                 f"Levels that differ only in case or white space are different levels: {one!r} and "
                 f"{other!r} in {label}{more}. Make them one if they mean the same."
             )
-        ids = [each.label for each in self.columns if each.is_id]
+        dates = [each.label for each in self.columns if each.looks_like_dates]
+        if dates:
+            told.append(
+                f"The text of {', '.join(dates)} looks like dates, and is taken for levels of a "
+                "category. Pass dates instead: pandas.to_datetime(X[name])."
+            )
+        ids = [each.label for each in self.columns if each.is_id and each.label not in dates]
         if ids:
             told.append(
                 f"No two rows of {', '.join(ids)} have the same text, so nothing can be learned "
