@@ -56,7 +56,7 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     if is_dask(X):
         check_names(estimator, _column_names(X), X.shape[1])
         return _encoded_source(schema_of(estimator), X, y, sample_weight)
-    inputs = _inputs_to_predict(estimator, X)
+    inputs = inputs_to_predict(estimator, X, stacklevel=5)
     targets: Any = np.empty((len(inputs), 0))
     if y is not None:
         targets = check_targets(estimator, y)
@@ -67,8 +67,11 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     return ArraySource(Rows(inputs, targets, weight), schema_of(estimator).inputs)
 
 
-def _inputs_to_predict(estimator: Any, X: Any) -> Any:
-    """Return checked inputs: a tensor stays one where torch computes."""
+def inputs_to_predict(estimator: Any, X: Any, stacklevel: int = 3) -> Any:
+    """Return the inputs of rows in memory, as a model takes them; tell once what is new in them.
+
+    A tensor stays one where torch computes.
+    """
     schema = schema_of(estimator)
     if is_tensor(X) and estimator._spec().uses_torch and schema.is_numeric:
         from polyadic.sources.tensors import check_inputs, count_gaps
@@ -81,7 +84,7 @@ def _inputs_to_predict(estimator: Any, X: Any) -> Any:
         X = check_table(estimator, X, reset=False, whole=schema.is_whole, dtype=np.float64)
         encoded = schema.encode(X)
         X, surprises = encoded.X, encoded.surprises
-    surprises.warn(schema, stacklevel=4)
+    surprises.warn(schema, stacklevel)
     return X
 
 

@@ -204,7 +204,7 @@ class Surprises:
         """Warn once about all of them."""
         message = self.message(schema)
         if message is not None:
-            warnings.warn(message, TableWarning, stacklevel=stacklevel + 1)
+            warnings.warn(message, TableWarning, stacklevel=stacklevel)
 
 
 def _some(texts: Sequence[str], most: int = 10) -> str:
