@@ -307,6 +307,7 @@ class Schema:
     def _encode_numbers(self, X: NDArray[Any]) -> Encoded:
         """Return an array of numbers as it is, and what the fit had not seen."""
         self.check_columns(None, X.shape[1])
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         n_gaps = count_gaps(X)
         for place in np.flatnonzero(n_gaps).tolist():
             self._require_whole(int(n_gaps[place]), place, np.isnan(X[:, place]))

@@ -20,6 +20,7 @@ from polyadic.sources.dates import DateRange
 from polyadic.sources.schema import Column, Schema, count_gaps, is_plain
 
 FROM_DTYPE = "from_dtype"
+MOST_LEVELS = 100_000  # of a category; the others are the average level
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}($|[T ]\d)")
 _ID_ROWS = 20  # from so many rows on, a column of text without two alike is worth a word
 
@@ -102,6 +103,8 @@ class ColumnSurvey:
         counts = dict(self.counts)
         for level, count in other.counts.items():
             counts[level] = counts.get(level, 0) + count
+        if len(counts) > 2 * MOST_LEVELS:  # so that ids of any number of rows fit in memory
+            counts = {level: counts[level] for level in _by_count(counts)}
         dates = known.dates
         if self.dates is not None and other.dates is not None:
             dates = self.dates + other.dates
@@ -136,8 +139,7 @@ class ColumnSurvey:
     def column(self, name: str) -> Column:
         """Return what a fit takes the column for."""
         if self.kind == "category":
-            levels = sorted(self.counts, key=lambda level: (-self.counts[level], str(level)))
-            return Column(name, "category", tuple(levels), n_gaps=self.n_gaps)
+            return Column(name, "category", tuple(_by_count(self.counts)), n_gaps=self.n_gaps)
         if self.kind == "order":
             return Column(name, "order", self.order, n_gaps=self.n_gaps)
         if self.dates is not None:
@@ -359,6 +361,11 @@ def _count(items: list[Any], weight: NDArray[np.float64] | None) -> Mapping[Any,
         weights.setdefault(item, []).append(each)
     # Exact sums do not depend on the order of the rows.
     return {item: math.fsum(each) for item, each in weights.items()}
+
+
+def _by_count(counts: Mapping[Level, float]) -> list[Level]:
+    """Return the most frequent levels, those that are as frequent in the order of their text."""
+    return sorted(counts, key=lambda level: (-counts[level], str(level)))[:MOST_LEVELS]
 
 
 def _has_text(counts: Mapping[Level, float]) -> bool:
