@@ -44,6 +44,7 @@ from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.files.streamed import FileSource
+from polyadic.sources.schema import Schema
 from polyadic.storage.checkpoint import Checkpoint, MemberCheckpoint
 
 try:
@@ -100,6 +101,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     warm_start: bool = False
     max_time: float | None = None
 
+    schema_: Schema
     _link: str = "identity"  # of fits from before there were others
 
     def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
@@ -126,6 +128,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             with StatusLine(self.verbose == "auto") as status:
                 source = training_source(self, X, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
+                    self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
                     fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
