@@ -271,3 +271,11 @@ def test_an_interrupted_fit_goes_on_to_the_same_digit(tmp_path):
     assert path.exists()
     again = classifier(checkpoint=path).fit(X, y)
     np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
+
+
+def test_a_callback_can_ask_for_the_labels_of_a_fit_so_far():
+    callbacks = pytest.importorskip("sklearn.callback", reason="scikit-learn has no callbacks yet")
+    X, y = two_classes(120)
+    monitor = callbacks.ScoringMonitor(scoring="accuracy")
+    model = classifier(max_iter=3).set_callbacks(monitor).fit(X, y)
+    assert model.score(X, y) > 0.8

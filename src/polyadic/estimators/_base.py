@@ -195,11 +195,15 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             self.validation_curve_ = [epoch.validation_error for epoch in fits[0].history]
         _warn(fits, self.feature_weights_)
 
+    def _attributes_of(self, data: Data, members: list[Member]) -> dict[str, Any]:
+        """Return what a prediction needs besides the inputs' names."""
+        return fitted_attributes(data, members)
+
     def _set_members(self, data: Data, members: list[Member]) -> None:
         """Set what a prediction needs; attributes of an earlier fit go."""
         for name in [name for name in vars(self) if _is_fitted_attribute(name)]:
             delattr(self, name)
-        self.__dict__.update(fitted_attributes(data, members))
+        self.__dict__.update(self._attributes_of(data, members))
         self.n_samples_fit_, self.n_samples_dropped_ = data.n_samples, data.n_dropped
         first = members[0].model
         if data.single_target:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 
 from polyadic.estimators._base import CPDEstimator, like_rows
 from polyadic.estimators._sources import is_dask, rows_to_predict
+from polyadic.members import Member
 from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.rows import Rows
@@ -93,6 +94,9 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
                 "rows of another class too."
             )
         return data.under(class_loss(values))
+
+    def _attributes_of(self, data: Data, members: list[Member]) -> dict[str, Any]:
+        return {**super()._attributes_of(data, members), "_classes": self._classes}
 
     @property
     def classes_(self) -> NDArray[Any]:

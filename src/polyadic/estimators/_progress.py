@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from polyadic.estimators._members import fitted_attributes
 from polyadic.estimators._status import StatusLine
 from polyadic.features import TensorLayout
 from polyadic.members import Member
@@ -109,7 +108,7 @@ class Progress:
         if self._root is not None:
             self._root.call_on_fit_task_end(
                 estimator=self._estimator,
-                reconstruction_attributes=fitted_attributes(self._rows, members),
+                reconstruction_attributes=self._estimator._attributes_of(self._rows, members),
                 **self._data,
             )
 
@@ -142,7 +141,7 @@ class Progress:
     def _close(self, task: Any, members: MembersSoFar) -> bool:
         stop = task.call_on_fit_task_end(
             estimator=self._estimator,
-            reconstruction_attributes=lambda: fitted_attributes(self._rows, members()),
+            reconstruction_attributes=lambda: self._estimator._attributes_of(self._rows, members()),
             **self._data,
         )
         return bool(stop)
