@@ -211,12 +211,12 @@ def test_the_trend_of_classes_is_logistic_regression(n_classes):
     with ComputeSpec(n_jobs=1).open() as compute:
         member = loss_trend(data, compute)
     f = standard_prediction([member], X, respond_reference) + data.view.targets.mean
-    # The deviation of a number is that of the rows, and the spread of a table is a rounding more.
+    # All classes move at once, so that many steps are needed for the last digits of three.
     other = LogisticRegression(tol=1e-8, max_iter=1000).fit(StandardScaler().fit_transform(X), y)
     expected = other.decision_function(StandardScaler().fit_transform(X))
     if n_classes == 3:
         f, expected = (each - each.mean(axis=1, keepdims=True) for each in (f, expected))
-    np.testing.assert_allclose(f.squeeze(), expected, atol=0.1)
+    np.testing.assert_allclose(f.squeeze(), expected, atol=1e-3 if n_classes == 2 else 0.05)
 
 
 def test_the_trend_of_counts_is_poisson_regression():
@@ -229,7 +229,7 @@ def test_the_trend_of_counts_is_poisson_regression():
     f = standard_prediction([member], X, respond_reference)[:, 0] + data.view.targets.mean
     Z = StandardScaler().fit_transform(X)
     other = PoissonRegressor(alpha=1 / 400, tol=1e-8).fit(Z, y)
-    np.testing.assert_allclose(np.exp(f), other.predict(Z), rtol=0.02)
+    np.testing.assert_allclose(np.exp(f), other.predict(Z), rtol=1e-3)
 
 
 def test_the_trend_of_separable_classes_is_finite():

@@ -24,7 +24,7 @@ from polyadic.search.trend import LinearSums, additive_member, linear_features, 
 from polyadic.sources.data import Data
 
 _MOST_STEPS, _MOST_CAUTION = 20, 6
-_TOL = 1e-4  # relative to the loss
+_TOL = 1e-6  # relative to the loss
 MOST_OUTPUTS = 50  # of a row, beyond which there is no trend
 
 
