@@ -23,8 +23,8 @@ from polyadic.cli.prepare import Preparation, comparison_target, learn, target_n
 from polyadic.cli.survey import Survey, doubtful_commas
 from polyadic.cli.tables import Table, list_names, read_table
 from polyadic.cli.training import Fitted, fit_model, open_model
-from polyadic.sources.files.row_files import CsvFormat
 from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.files.sniff import CsvFormat
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _DATA = click.Path(exists=True)

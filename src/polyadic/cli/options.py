@@ -13,7 +13,7 @@ import click
 
 from polyadic import FeatureLearningRegressor, features
 from polyadic.cli.errors import Mistake
-from polyadic.sources.files.row_files import CsvFormat
+from polyadic.sources.files.sniff import CsvFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 

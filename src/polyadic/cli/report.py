@@ -18,7 +18,7 @@ from polyadic.cli.outputs import check_output
 from polyadic.cli.prepare import target_of
 from polyadic.cli.tables import Table, read_table
 from polyadic.cli.training import Fitted, open_model
-from polyadic.sources.files.row_files import CsvFormat
+from polyadic.sources.files.sniff import CsvFormat
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _METRICS = ("rows", "rmse", "mae", "r2")

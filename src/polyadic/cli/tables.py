@@ -9,8 +9,9 @@ from typing import Any
 
 from polyadic.cli.errors import Mistake
 from polyadic.sources.files.paths import open_files
-from polyadic.sources.files.row_files import NUMBER, CsvFormat, RowFile
+from polyadic.sources.files.row_files import NUMBER, RowFile
 from polyadic.sources.files.row_source import RowSource, select_rows
+from polyadic.sources.files.sniff import CsvFormat
 
 _SHOWN = 10
 
@@ -49,13 +50,18 @@ class Table:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield all rows as Arrow record batches."""
-        return (batch for file in self.files for batch in file.arrow(columns))
+        return (block.batch for file in self.files for block in file.arrow(columns))
 
     def read(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
         """Return all rows as one Arrow table; `texts` are read as text whatever they look like."""
         import pyarrow
 
-        parts = [file.table(columns, texts) for file in self.files]
+        parts = [
+            pyarrow.Table.from_batches(
+                [b.batch for b in file.read_as(dict.fromkeys(texts, "text")).arrow(columns)]
+            )
+            for file in self.files
+        ]
         table = pyarrow.concat_tables(parts, promote_options="permissive")
         if not len(table):
             raise self.explain_no_rows()

@@ -6,6 +6,7 @@ files ─► blocks ─► checked rows ─► batches ─► statistics, sums, 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
@@ -19,7 +20,19 @@ from polyadic.rows import holdout
 from polyadic.rows.holdout import Part, row_hash
 from polyadic.samples.prefetch import read_ahead
 from polyadic.sources.files.paths import Paths, open_files
-from polyadic.sources.files.row_files import NUMBER, Block, CsvFormat, RowFile, RowsError
+from polyadic.sources.files.row_files import (
+    DATE,
+    KINDS,
+    NUMBER,
+    TEXT,
+    Block,
+    RowFile,
+    RowsError,
+    number_rows,
+)
+from polyadic.sources.files.sniff import CsvFormat, check_encoding
+from polyadic.sources.schema import Column, Encoded, Schema, Surprises
+from polyadic.sources.survey import FROM_DTYPE, Survey, named_columns
 
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
 _BATCH_BYTES = 2**21
@@ -47,13 +60,15 @@ class RowSource:
     files : list of pathlib.Path
         The files, in the order their rows are read.
     names : list of str
-        The inputs.
+        The columns to predict from.
     targets : list of str
         The targets.
     weight : str or None
         The column of weights.
     n_dropped : int or None
         Rows that the last pass left out because a value was missing; None before the first.
+    surprises : Surprises or None
+        Levels and gaps that the fit had not seen, in the last pass.
     """
 
     def __init__(
@@ -70,9 +85,75 @@ class RowSource:
         self.names, self.targets, self.weight = list(names), list(targets), weight
         self.single_target = single_target
         self.n_dropped: int | None = None
+        self.surprises: Surprises | None = None
         self._missing = missing
+        self._schema: Schema | None = None
+        # A part is told by the hash of rows as all rows have them encoded.
         self._part: Part | None = None
-        self._columns = [*names, *targets, *([] if weight is None else [weight])]
+        self._hashed_by: Schema | None = None
+        self._others = [*targets, *([] if weight is None else [weight])]
+        self._columns = [*names, *self._others]
+
+    @property
+    def schema(self) -> Schema:
+        """How columns become inputs: as a fit says, or as one pass over the rows tells."""
+        if self._schema is None:
+            self._schema = self.learn_schema()
+        return self._schema
+
+    def learn_schema(self, categorical_features: Any = FROM_DTYPE) -> Schema:
+        """Read all rows once, and return how their columns become inputs.
+
+        Parameters
+        ----------
+        categorical_features : "from_dtype", None, or list of names, places or bool
+            Columns that are categories besides those of text.
+        """
+        named = named_columns(categorical_features, self.names, len(self.names))
+        if self._is_plain and not any(named):
+            gaps = np.zeros(len(self.names), dtype=np.int64)
+            for values in self._rows():
+                gaps += np.isnan(values[: len(self.names)]).sum(axis=1)
+            return Schema.of_numbers(self.names, len(self.names), gaps)
+        import pyarrow
+
+        total: Survey | None = None
+        for file in self._files:
+            for batch in self._checked(file, _Tally(len(self.names))):
+                frame = pyarrow.Table.from_batches([batch]).select(self.names)
+                part = Survey.of(frame, categorical_features)
+                total = part if total is None else total + part
+        if total is None:
+            return Schema.of_numbers(self.names, len(self.names))
+        return total.schema()
+
+    def encoded(self, schema: Schema) -> RowSource:
+        """Return the rows as a fit sees them; text of CSV files is read as what it was there.
+
+        Parameters
+        ----------
+        schema : Schema
+            How the columns of the fit became inputs.
+        """
+        schema.check_columns(self.names, len(self.names))
+        kinds = {column.name: _kind_of(column) for column in schema.columns}
+        source = copy(self)
+        source._files = [file.read_as(kinds) for file in self._files]
+        source._schema, source.n_dropped, source.surprises = schema, None, None
+        return source
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether all columns are numbers, which need no encoding."""
+        return all(file.types[name] == NUMBER for file in self._files for name in self.names) and (
+            self._schema is None or self._schema.is_numeric
+        )
+
+    @property
+    def _n_values(self) -> int:
+        """Numbers in an encoded row."""
+        n_inputs = len(self.names) if self._is_plain else len(self.schema.inputs)
+        return n_inputs + len(self._others)
 
     @property
     def batch_rows(self) -> int:
@@ -81,18 +162,31 @@ class RowSource:
         They depend on the number of columns alone, so that sums do not depend on how the
         rows are spread over files.
         """
-        rows = _BATCH_BYTES // (8 * len(self._columns))
+        rows = _BATCH_BYTES // (8 * self._n_values)
         return int(np.clip(rows, _LEAST_ROWS, _MOST_ROWS))
 
     @property
     def batch_bytes(self) -> int:
         """Memory that the values of a batch take."""
-        return 8 * len(self._columns) * self.batch_rows
+        return 8 * self._n_values * self.batch_rows
 
     @property
     def n_bytes(self) -> int:
         """Size of the files."""
         return sum(file.n_bytes for file in self._files)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was done to files to read them, and to columns that are read."""
+        return [
+            *(f"{file.path}: {remark}." for file in self._files for remark in file.remarks),
+            *(
+                f"Column {name!r} of {file.path}: {file.notes[name]}."
+                for file in self._files
+                for name in self._columns
+                if name in file.notes
+            ),
+        ]
 
     def batches(self) -> Generator[Batch]:
         """Yield all rows; those to come are read while the caller works on these.
@@ -151,6 +245,9 @@ class RowSource:
     def _take_part(self, part: Part) -> RowSource:
         source = copy(self)
         source._part, source.n_dropped = part, None
+        if not self._is_plain:
+            # Those who learn from a part do not know the levels of the others.
+            source._hashed_by, source._schema = self.schema, None
         return source
 
     def _batches(self) -> Generator[Batch]:
@@ -168,7 +265,7 @@ class RowSource:
             yield self._batch(np.concatenate(waiting, axis=1), first)
 
     def _batch(self, values: NDArray[Any], first_row: int) -> Batch:
-        inputs, targets = len(self.names), len(self.targets)
+        inputs, targets = len(values) - len(self._others), len(self.targets)
         return Batch(
             first_row,
             values[:inputs].T,
@@ -177,42 +274,127 @@ class RowSource:
         )
 
     def _rows(self) -> Iterator[NDArray[np.float64]]:
-        """Yield columns × rows of what is left after the check of every row."""
-        dropped, inputs = 0, len(self.names)
+        """Yield inputs, targets and weights × rows of what is left after the check of every row."""
+        tally = _Tally(len(self.names))
         for file in self._files:
-            for block in file.blocks(self._columns, self.batch_rows):
-                values = self._check_block(file, block)
-                dropped += block.values.shape[1] - values.shape[1]
-                if self._part is not None:
-                    targets = values[inputs : inputs + len(self.targets)]
-                    values = values[:, self._part.mask(values[:inputs].T, targets.T)]
-                if values.size:
-                    yield values
-        self.n_dropped = dropped
+            yield from (self._numbers if self._is_plain else self._encode)(file, tally)
+        self.n_dropped, self.surprises = tally.dropped, tally.surprises
 
-    def _check_block(self, file: RowFile, block: Block) -> NDArray[np.float64]:
-        """Return the values without gaps, or raise an error that says where one is."""
-        values = block.values
+    def _numbers(self, file: RowFile, tally: _Tally) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows of a file whose columns are all numbers."""
+        inputs = len(self.names)
+        for block in file.blocks(self._columns, self.batch_rows):
+            keep = self._check(file, block, tally)
+            values = block.values if keep.all() else block.values[:, keep]
+            if self._part is not None:
+                targets = values[inputs : inputs + len(self.targets)]
+                values = values[:, self._part.mask(values[:inputs].T, targets.T)]
+            if self._schema is not None:
+                tally.add_gaps(self._schema, values)
+            if values.size:
+                yield values
+
+    def _encode(self, file: RowFile, tally: _Tally) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows of a file whose columns become inputs by a schema."""
+        for batch in self._checked(file, tally):
+            encoded = _encode_batch(file, batch, self.schema)
+            tally.surprises += encoded.surprises
+            if len(encoded.X):
+                yield np.concatenate([encoded.X.T, number_rows(batch, self._others)])
+
+    def _checked(self, file: RowFile, tally: _Tally) -> Iterator[Any]:
+        """Yield the rows of a file that are left after the check as record batches."""
+        for block in file.arrow(self._columns, _MOST_ROWS):
+            inputs, others = _gaps_of(file, block.batch, self.names), self._others
+            values = np.concatenate([inputs, number_rows(block.batch, others)])
+            keep = self._check(file, Block(values, block.first_row, block.row_group), tally)
+            batch = block.batch if keep.all() else block.batch.filter(keep)
+            if self._part is not None and self._hashed_by is not None:
+                X = _encode_batch(file, batch, self._hashed_by).X
+                batch = batch.filter(self._part.mask(X, number_rows(batch, self.targets).T))
+            yield batch
+
+    def _check(self, file: RowFile, block: Block, tally: _Tally) -> NDArray[np.bool_]:
+        """Return which rows count, or raise an error that says where one is that cannot."""
+        values, inputs = block.values, len(self.names)
         finite = np.isfinite(values)
         whole = finite.all(axis=0)
-        if not whole.all():
-            if self._missing != "drop":
-                row = int(np.argmin(whole))
-                column = int(np.argmin(finite[:, row]))
-                what = "an infinite value" if np.isinf(values[column, row]) else "no number"
-                raise RowsError(
-                    f"{block.place(file.path, row)} has {what} in column "
-                    f"{self._columns[column]!r}.",
-                    "gap",
-                )
-            values = values[:, whole]
-        if self.weight is not None and (values[-1] < 0).any():
-            row = int(np.argmax(block.values[-1] < 0))
+        if self._missing == "complete" or whole.all():
+            keep = whole
+        else:
+            takes_gaps = self._schema is None or not self._schema.is_whole
+            wrong = np.isinf(values[:inputs]) if takes_gaps else ~finite[:inputs]
+            if self._missing == "keep":
+                wrong = np.concatenate([wrong, ~finite[inputs:]])
+            if wrong.any():
+                raise self._explain_gap(file, block, wrong)
+            keep = finite[inputs:].all(axis=0)
+        if self.weight is not None and (values[-1, keep] < 0).any():
+            row = int(np.argmax(values[-1] < 0))
             raise ValueError(
                 f"{block.place(file.path, row)} has the weight {block.values[-1, row]:g} in column "
                 f"{self.weight!r}. Weights must not be negative; 0 leaves a row out."
             )
-        return values
+        tally.dropped += int(np.count_nonzero(~keep))
+        return np.asarray(keep)
+
+    def _explain_gap(self, file: RowFile, block: Block, wrong: NDArray[np.bool_]) -> RowsError:
+        """Return the error of the first row that has what cannot be used."""
+        row = int(np.argmax(wrong.any(axis=0)))
+        column = int(np.argmax(wrong[:, row]))
+        name, where = self._columns[column], block.place(file.path, row)
+        if np.isinf(block.values[column, row]):
+            what = f"{where} has an infinite value in column {name!r}."
+            return RowsError(what, "infinite", value=f"{block.values[column, row]:g}")
+        return RowsError(
+            f"{where} has no number in column {name!r}.",
+            "gap" if name in self._others else "gaps",
+        )
+
+
+class _Tally:
+    """What a pass over rows counts."""
+
+    def __init__(self, n_columns: int) -> None:
+        self.dropped = 0
+        self.surprises = Surprises((0,) * n_columns, (0,) * n_columns)
+
+    def add_gaps(self, schema: Schema, values: NDArray[np.float64]) -> None:
+        """Count the gaps of numbers that had none in the fit."""
+        inputs = len(schema.columns)
+        found = np.isnan(values[:inputs]).sum(axis=1).tolist()
+        pairs = zip(schema.columns, found, strict=True)
+        gaps = tuple(0 if column.n_gaps else count for column, count in pairs)
+        self.surprises += Surprises((0,) * inputs, gaps)
+
+
+def _gaps_of(file: RowFile, batch: Any, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return columns as rows of a matrix: numbers as they are, of all else only where gaps are."""
+    values = np.zeros((len(names), batch.num_rows))
+    for row, name in zip(values, names, strict=True):
+        if file.types[name] == NUMBER:
+            row[:] = number_rows(batch, [name])[0]
+        else:
+            row[np.asarray(batch.column(name).is_null())] = np.nan
+    return values
+
+
+def _encode_batch(file: RowFile, batch: Any, schema: Schema) -> Encoded:
+    """Return the inputs that rows become; an error names the file."""
+    import pyarrow
+
+    names = [column.name for column in schema.columns]
+    try:
+        return schema.encode(pyarrow.Table.from_batches([batch]).select(names))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{file.path}: {error}") from error
+
+
+def _kind_of(column: Column) -> str:
+    """Return what a column of the fit is in a file."""
+    if column.kind in ("category", "order"):
+        return TEXT if column.has_text else NUMBER
+    return DATE if column.kind == "date" else NUMBER
 
 
 def open_rows(
@@ -221,20 +403,23 @@ def open_rows(
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     *,
-    missing: str = "error",
+    missing: str = "keep",
     delimiter: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
     na: Sequence[str] = (),
+    encoding: str | None = None,
 ) -> RowSource:
     """Open rows on disk, to pass to ``fit``, ``predict`` and ``score`` in place of X and y.
 
     Nothing is read but the names and types of the columns.  A fit then reads the files as
-    often as it needs to, a batch at a time, so they may be larger than memory.
+    often as it needs to, a batch at a time, so they may be larger than memory; where columns are
+    text or dates, a first pass finds their levels.
 
     Parameters
     ----------
     path : path, or list of paths
-        Parquet, CSV, npy or npz files, by their endings.  A folder stands for the files in it
+        Parquet, CSV, Excel, npy or npz files, by their endings; CSV files may be compressed, and
+        of a workbook the first sheet is read.  A folder stands for the files in it
         and in the folders in it, a glob such as "rows/*.parquet" for those it matches, both
         sorted by name.  A folder in it that is called "year=2020" gives its files a column
         "year".
@@ -246,23 +431,32 @@ def open_rows(
         "x1", ….
     weight : str, optional
         Column with the weight of each row.  Rows of weight 0 do not count in a fit.
-    missing : {"error", "drop"}, default="error"
-        What to do about a row with a missing or infinite value in one of these columns:
-        raise an error that says where it is, or leave it out and count it in
-        ``n_dropped``, which a fit keeps as ``n_samples_dropped_``.
+    missing : {"keep", "drop", "complete"}, default="keep"
+        Gaps in the columns to predict from are kept, and an automatic fit learns from them.  A
+        gap in a target or a weight is an error that says where it is, or with "drop" its row is
+        left out.  "complete" leaves out rows with a gap or an infinite value in any of these
+        columns.  Rows left out are counted in ``n_dropped``, which a fit keeps as
+        ``n_samples_dropped_``.
     delimiter : str, optional
-        Of CSV files; by default a comma, or a tab where the name ends in .tsv.
-    decimal : str, default="."
-        Decimal mark of CSV files.
+        Of CSV files; by default the comma, semicolon, tab or vertical bar that cuts all lines
+        into equally many columns.
+    decimal : str, optional
+        Decimal mark of CSV files; by default a point, or a comma where numbers have one that
+        cannot separate thousands, in files that are not delimited by commas.
     na : list of str, optional
         Texts that stand for a missing value in CSV files, besides the empty one, "NA", "nan",
-        "null" and their like.
+        "null" and their like.  Signs such as "?" between numbers are gaps anyway, and so are
+        words such as "unknown" between many different numbers, with a warning.
+    encoding : str, optional
+        Of CSV files; by default UTF-8, UTF-16 with a byte order mark, or, with a warning,
+        Windows-1252.
 
     Returns
     -------
     source : RowSource
-        Numbers of any type become float64, true and false 1 and 0.  Errors count the rows of
-        a file from 1, the first under the header.
+        Numbers of any type become float64, true and false 1 and 0.  Text is a category, and
+        dates are what a data frame's dates are.  Types of CSV files are told from their first
+        16 MB.  Errors count the rows of a file from 1, the first under the header.
 
     Examples
     --------
@@ -277,10 +471,14 @@ def open_rows(
     ...     model.n_samples_fit_, model.score(rows) > 0.99
     (1000, True)
     """
-    if missing not in ("error", "drop"):
-        raise ValueError(f"`missing` must be 'error' or 'drop', got {missing!r}.")
-    files = open_files(path, CsvFormat(delimiter, decimal, tuple(na)))
-    return select_rows(files, target, columns, weight, missing)
+    if missing not in ("keep", "drop", "complete"):
+        raise ValueError(f"`missing` must be 'keep', 'drop' or 'complete', got {missing!r}.")
+    check_encoding(encoding)
+    files = open_files(path, CsvFormat(delimiter, decimal, tuple(na), encoding))
+    source = select_rows(files, target, columns, weight, missing)
+    for remark in source.remarks:
+        warnings.warn(remark, UserWarning, stacklevel=2)
+    return source
 
 
 def select_rows(
@@ -302,7 +500,10 @@ def select_rows(
         names = list(columns)
     _check_names(files[0], names, others)
     for file in files:
-        _check_file(file, files[0], [*names, *others], exact=columns is None)
+        _check_columns(file, files[0], [*names, *others], exact=columns is None)
+    files = _read_alike(files, names)
+    for file in files:
+        _check_kinds(file, files[0], names, others)
     return RowSource(files, names, targets, weight, missing, isinstance(target, str))
 
 
@@ -317,23 +518,56 @@ def _check_names(first: RowFile, names: list[str], others: list[str]) -> None:
             )
 
 
-def _check_file(file: RowFile, first: RowFile, names: list[str], *, exact: bool) -> None:
-    """Raise unless a file has the columns as numbers; and no others, where none were named."""
+def _check_columns(file: RowFile, first: RowFile, names: list[str], *, exact: bool) -> None:
+    """Raise unless a file has the columns; and no others, where none were named."""
     for name in names:
-        kind = file.types.get(name)
-        if kind is None:
+        if name not in file.types:
             raise ValueError(
                 f"{file.path} has no column {name!r}; it has {', '.join(map(repr, file.types))}."
             )
-        if kind == NUMBER:
-            continue
-        change = f", and numbers in {first.path}" if first.types[name] == NUMBER else ""
-        raise RowsError(
-            f"Column {name!r} of {file.path} must be numbers, but is of type {kind}{change}.",
-            "columns",
-        )
     extra = [name for name in file.types if name not in [*names, *file.index]]
     if exact and extra:
         raise RowsError(
             f"{file.path} has a column {extra[0]!r} that {first.path} lacks.", "columns"
         )
+
+
+def _read_alike(files: Sequence[RowFile], names: Sequence[str]) -> list[RowFile]:
+    """Return files whose columns are of one kind: what is text in one of them is text in all."""
+    kinds = {}
+    for name in names:
+        found = {file.types[name] for file in files if name not in file.empty}
+        if TEXT in found:
+            kinds[name] = TEXT
+        elif found == {DATE}:
+            kinds[name] = DATE
+    return [file.read_as(kinds) for file in files]
+
+
+def _check_kinds(
+    file: RowFile, first: RowFile, names: Sequence[str], others: Sequence[str]
+) -> None:
+    """Raise an error that names all columns that cannot be used, and what to do about it."""
+    wrong: dict[str, list[str]] = {}
+    for name in [*names, *others]:
+        kind = file.types[name]
+        if name in names and kind in KINDS:
+            continue
+        if name in others and kind == NUMBER:
+            continue
+        what = f"is {kind}" if kind in KINDS else kind
+        example = f" ({file.examples[name]})" if name in file.examples else ""
+        remedy = "target" if name in others else file.remedies.get(name, "columns")
+        wrong.setdefault(remedy, []).append(f"{name!r} {what}{example}")
+    if wrong:
+        told = [text for texts in wrong.values() for text in texts]
+        more = f", and {len(told) - 10} more" if len(told) > 10 else ""
+        raise RowsError(
+            f"{file.path} has columns that cannot be used: {'; '.join(told[:10])}{more}.", *wrong
+        )
+    for name in names:
+        here, there = file.types[name], first.types[name]
+        if here != there and name not in {*file.empty, *first.empty}:
+            raise RowsError(
+                f"Column {name!r} of {file.path} is {here}, and {there} in {first.path}.", "columns"
+            )
