@@ -27,6 +27,7 @@ from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import FourierFeatures, TensorLayout
 from polyadic.model import als, cpd
 from polyadic.model.als import Samples
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.sources.arrays import ArraySource
 from polyadic.sources.dask import DaskSource
@@ -80,7 +81,7 @@ def _epochs(name: str, shape: Shape, n_rows: int, n_workers: int, each: int, rou
     """Print seconds of an epoch on the workers, and in threads of one process in the same run."""
     X, y = rows(n_rows, n_workers * each)
     layout, model = problem(shape)
-    local = ArraySource(Rows(X.compute(), y.compute()[:, None]), NAMES).data()
+    local = ArraySource(Rows(X.compute(), y.compute()[:, None]), Inputs.of_numbers(NAMES)).data()
     with ComputeSpec(n_jobs=n_workers).open() as compute, spread(X, y) as data:
         ways = [_turns(d.samples(compute, layout), model) for d in (local, data)]
         times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
@@ -168,7 +169,7 @@ def _target(X: NDArray[np.float64]) -> NDArray[np.float64]:
 @contextmanager
 def spread(X: da.Array, y: da.Array) -> Iterator[Any]:
     """Hold rows on the cluster."""
-    data = DaskSource(X, y, None, NAMES).data()
+    data = DaskSource(X, y, None, Inputs.of_numbers(NAMES)).data()
     try:
         yield data
     finally:

@@ -24,6 +24,7 @@ from polyadic import FeatureLearningRegressor, KernelMachineRegressor
 from polyadic.engines.torch.engine import TorchEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
 from polyadic.model import als, cpd
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling
 from polyadic.samples.device import DeviceSamples
@@ -149,7 +150,7 @@ def best_of_a_minute(
     rows, left = (torch.as_tensor(array, device="cuda") for array in (X, y))
     stages = []
     for blend, alpha in ((0.5, 60.0), (0.65, 100.0), (0.35, 150.0), (0.5, 200.0)):
-        scaling = InputScaling.fit(X, names, blend=blend, max_knots=512)
+        scaling = InputScaling.fit(X, Inputs.of_numbers(names), blend=blend, max_knots=512)
         bent = scaling.apply(rows)
         stage = KernelMachineRegressor(
             DampedFourierFeatures(2.0, 0.9), n_basis=32, rank=128, alpha=alpha, max_iter=epochs,

@@ -7,6 +7,7 @@ import pytest
 
 from polyadic import FeatureLearningRegressor
 from polyadic.features import DampedFourierFeatures
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.sources.arrays import ArraySource
 
@@ -42,10 +43,20 @@ def regressor(feature_maps=MAPS, **parameters):
     return FeatureLearningRegressor(feature_maps, **{**small, **parameters})
 
 
-def data_of(X, y, weight=None, *, scale_inputs=True, single_target=False, groups=None, merge=False):
+def data_of(
+    X,
+    y,
+    weight=None,
+    *,
+    inputs=None,
+    scale_inputs=True,
+    single_target=False,
+    groups=None,
+    merge=False,
+):
     """Return arrays or tensors, targets as columns, as training data."""
-    names = [f"column {index}" for index in range(X.shape[1])]
-    source = ArraySource(Rows(X, y, weight, groups), names, single_target)
+    inputs = inputs or Inputs.of_numbers([f"x{index}" for index in range(X.shape[1])])
+    source = ArraySource(Rows(X, y, weight, groups), inputs, single_target)
     return source.data(scale_inputs, merge=merge)
 
 

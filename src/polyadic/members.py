@@ -19,6 +19,7 @@ from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.model.als import Model
 from polyadic.rows.arrays import array_namespace, on_host
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.view import Member, standard_prediction
 
@@ -129,12 +130,13 @@ class InputSummary:
     ----------
     name : str
         Of the input.
-    kind : {"number", "unused"}
+    kind : {"number", "category", "unused"}
         What the model takes it for.
     kernel : str or None
-        Kernel along the input, of the first member that uses it.
+        Kernel along the input, of the first member that uses it; "levels" of a category.
     length_scale : float or None
-        How far that kernel reaches, as a part of the input's range.
+        How far that kernel reaches, as a part of the input's range; two levels of a category
+        have the kernel exp(−1 / length_scale).
     n_basis : int
         Number of basis functions.
     relevance : float
@@ -158,22 +160,23 @@ class InputSummary:
 
 
 def summarise_inputs(
-    members: Sequence[Member], names: Sequence[str], compute: Compute, X: Any
+    members: Sequence[Member], inputs: Inputs, compute: Compute, X: Any
 ) -> list[InputSummary]:
     """Return what members with tables have learned about each input, the relevance on `X`."""
     relevance = _relevance(members, compute, X)
     summaries = []
-    for d, name in enumerate(names):
+    for d, (name, n_levels) in enumerate(zip(inputs.names, inputs.n_levels, strict=True)):
+        is_a = "category" if n_levels else "number"
         found = [table for m in members if (table := m.layout.inputs[d].table) is not None]
         effect = float(relevance[d])
         if not found:
             # A linear trend may still use what kernels have no use for.
-            kind, n_basis = ("number", 2) if effect else ("unused", 1)
+            kind, n_basis = (is_a, 2) if effect else ("unused", 1)
             summaries.append(InputSummary(name, kind, None, None, n_basis, effect))
             continue
         first = found[0]
         summaries.append(
-            InputSummary(name, "number", first.kernel, first.length_scale, first.n_basis, effect)
+            InputSummary(name, is_a, first.kernel, first.length_scale, first.n_basis, effect)
         )
     return summaries
 

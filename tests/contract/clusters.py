@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from polyadic.compute import Compute, ComputeSpec
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
 
@@ -41,7 +42,8 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
             None if a is None else da.from_array(a, chunks=(size, *a.shape[1:]))
             for a in (rows.X, rows.y, rows.weight)
         ]
-        data = DaskSource(*parts, ["a"] * rows.X.shape[1]).data(scale_inputs=False)
+        inputs = Inputs.of_numbers(["a"] * rows.X.shape[1])
+        data = DaskSource(*parts, inputs).data(scale_inputs=False)
     as_they_are = View(
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )

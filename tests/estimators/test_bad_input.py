@@ -57,7 +57,7 @@ BAD_DATA = {
         np.where(X > 0.5, 1.7e308, -1.7e308),
         Y,
         None,
-        r"column 0 spans -1.7e\+308 to 1.7e\+308.*Divide the column",
+        r"'x0' spans -1.7e\+308 to 1.7e\+308.*Divide the column",
     ),
     "target beyond double": (X, np.where(Y > 1, 1e308, -1e308), None, "Target 0 .*Divide it"),
 }

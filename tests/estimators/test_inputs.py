@@ -10,6 +10,7 @@ import polyadic
 from polyadic import FeatureLearningRegressor
 from polyadic.compute import ComputeSpec
 from polyadic.members import InputSummary, summarise_inputs
+from polyadic.rows.inputs import Inputs
 from tests.small import MAPS
 
 OPTIONS = {"n_estimators": 2, "effort": 0.3, "random_state": 0}
@@ -47,7 +48,7 @@ def test_relevance_is_the_total_effect(fitted):
     np.testing.assert_allclose(relevance_of(fitted), total_indices(), atol=0.08)
     X = np.random.RandomState(1).uniform(-np.pi, np.pi, size=(20_000, 4))
     with ComputeSpec(n_jobs=1).open() as compute:
-        found = summarise_inputs(fitted.members_, list("abcd"), compute, X)
+        found = summarise_inputs(fitted.members_, Inputs.of_numbers("abcd"), compute, X)
     np.testing.assert_allclose([each.relevance for each in found], total_indices(), atol=0.02)
 
 

@@ -20,7 +20,15 @@ from polyadic.features import (
     TensorLayout,
     Unused,
 )
-from polyadic.features.tables import MARGIN, N_KNOTS, knot_mass, knots, positions, variation
+from polyadic.features.tables import (
+    MARGIN,
+    N_KNOTS,
+    knots,
+    number_kernel,
+    point_mass,
+    positions,
+    variation,
+)
 from tests.oracle import table_features
 
 KERNELS = {
@@ -39,7 +47,7 @@ def mass(request):
     """Return the mass of clumped rows."""
     rng = np.random.RandomState(request.param)
     x = np.concatenate([rng.beta(0.3, 0.5, size=200), np.full(rng.randint(50), rng.uniform())])
-    return knot_mass(positions(x, 0.0, 1.0), rng.uniform(0.1, 3, size=len(x)))
+    return point_mass(positions(x, 0.0, 1.0), N_KNOTS, rng.uniform(0.1, 3, size=len(x)))
 
 
 @every_kernel
@@ -149,7 +157,7 @@ def test_an_input_of_one_value_has_a_position():
 def test_the_mass_of_the_knots_has_the_mean_of_the_positions(seed):
     rng = np.random.RandomState(seed)
     position, weight = rng.uniform(0, N_KNOTS - 1.001, size=30), rng.uniform(0.1, 3, size=30)
-    mass = knot_mass(position, weight)
+    mass = point_mass(position, N_KNOTS, weight)
     assert mass.sum() == pytest.approx(1)
     assert (mass >= 0).all()
     assert mass @ np.arange(N_KNOTS) == pytest.approx(np.average(position, weights=weight))
@@ -160,16 +168,18 @@ def test_the_mass_of_the_knots_has_the_mean_of_the_positions(seed):
 def test_the_variation_bounds_all_eigenvalues_but_the_first(kernel, seed, length_scale, spread):
     rng = np.random.RandomState(seed)
     rows = rng.uniform() + spread * rng.standard_normal(30) ** 3
-    mass = knot_mass(positions(np.clip(rows, 0, 1), 0.0, 1.0), rng.uniform(0.1, 5.0, size=30))
+    place = positions(np.clip(rows, 0, 1), 0.0, 1.0)
+    mass = point_mass(place, N_KNOTS, rng.uniform(0.1, 5.0, size=30))
     root = np.sqrt(mass)
     distance = np.abs(knots()[:, None] - knots()) / length_scale
     *others, _ = np.linalg.eigvalsh(root[:, None] * KERNELS[kernel](distance) * root)
-    found = variation(kernel, length_scale, mass)
+    K = number_kernel(kernel, length_scale)
+    found = variation(K, mass)
     assert others[-1] <= np.sum(others) + 1e-9 <= found + 2e-9
     # Of a kernel that reaches far they are small, and the bound is what they sum to.
     if length_scale > 10:
         assert found <= 1.1 * np.sum(others) + 1e-9
-    assert found == pytest.approx(variation(kernel, length_scale, 7 * mass), abs=1e-12)
+    assert found == pytest.approx(variation(K, 7 * mass), abs=1e-12)
 
 
 def test_tables_are_equal_by_what_they_hold():
@@ -223,3 +233,78 @@ def test_mercer_features_are_a_table_of_even_values(kernel, rng):
 def test_more_functions_than_knots_are_too_many():
     with pytest.raises(ValueError, match="`n_basis` must be 193 or less for MercerFeatures"):
         MercerFeatures().plain(np.zeros(2), 194)
+
+
+def level_mass(n=6):
+    """Return the mass of levels, the most frequent first."""
+    mass = np.sort(np.random.RandomState(0).uniform(0.05, 1, n))[::-1]
+    return mass / mass.sum()
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+@pytest.mark.parametrize("length_scale", [0.1, 1.0, 50.0])
+def test_the_table_of_levels_gives_their_kernel(length_scale, has_gaps):
+    table = Table.of_levels(length_scale, level_mass(), has_gaps=has_gaps)
+    psi = table.features(np.array([0.0, 1, 2, 3, 4, np.nan if has_gaps else 5.0]))
+    other = np.exp(-1 / length_scale)
+    np.testing.assert_allclose(psi @ psi.T, other + (1 - other) * np.eye(6), atol=1e-9)
+
+
+def test_the_functions_of_levels_are_orthogonal_under_their_mass():
+    mass = level_mass()
+    psi = Table.of_levels(0.7, mass).features(np.arange(6.0))
+    gram = psi.T @ (mass[:, None] * psi)
+    np.testing.assert_allclose(gram - np.diag(np.diagonal(gram)), 0, atol=1e-4)  # but for a floor
+
+
+@pytest.mark.parametrize("codes", [[6.0], [7.0], [1e6]])
+def test_an_unseen_level_is_as_far_from_each_level_as_any_other(codes):
+    table = Table.of_levels(0.7, level_mass())
+    unseen, known = table.features(np.array(codes)), table.features(np.arange(6.0))
+    np.testing.assert_allclose(unseen @ known.T, np.exp(-1 / 0.7), atol=1e-9)
+    gap = table.features(np.array([np.nan]))  # where training rows had none
+    np.testing.assert_array_equal(gap, unseen)
+
+
+def test_rare_levels_without_a_row_are_unseen_ones():
+    table = Table.of_levels(0.7, level_mass(3))
+    np.testing.assert_array_equal(*(table.features(np.array([code])) for code in (3.0, 200.0)))
+
+
+@every_kernel
+def test_a_gap_is_like_the_middle_but_for_a_factor(kernel):
+    table = Table.mercer(kernel, 0.4, middle=0.3, gap_scale=2.0, mass=np.ones(N_KNOTS + 1))
+    gap, middle = table.features(np.array([np.nan, 0.3]))
+    at_knots = table.features(knots()[16:-16])  # those of the training range
+    expected = np.exp(-0.5) * KERNELS[kernel](np.abs(knots()[16:-16] - 0.3) / 0.4)
+    np.testing.assert_allclose(at_knots @ gap, expected, atol=1e-6)
+    assert gap @ gap == pytest.approx(1, abs=1e-6)
+    assert middle @ middle == pytest.approx(1, abs=1e-2)  # between two knots
+
+
+def test_a_gap_that_training_rows_did_not_have_is_the_middle():
+    table = Table.mercer("rbf", 0.4, middle=0.25)
+    np.testing.assert_allclose(*(table.features(np.array([x])) for x in (np.nan, 0.25)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Table.mercer("rbf", 0.4),
+        Table.mercer("rbf", 0.4, middle=0.2),
+        Table.mercer("rbf", 0.4, middle=0.2, gap_scale=1.0, mass=np.ones(N_KNOTS + 1)),
+        Table.of_levels(1.0, level_mass()),
+        Table.of_levels(1.0, level_mass(), has_gaps=True),
+        Table.of_levels(1.0, np.ones(1)),
+    ],
+    ids=["number", "middle", "gap", "levels", "levels and gaps", "one level"],
+)
+def test_a_table_has_as_many_points_as_positions_ask_for(table):
+    assert len(table.values) == table.n_points
+    x = np.array([-1e9, -1.0, 0.0, 0.5, 1.0, 3.0, 1e9])
+    if table.n_levels:
+        x = np.arange(20.0)
+    if table.gap is not None:
+        x = np.append(x, np.nan)
+    assert int(table.positions(x).max()) + 1 < table.n_points
+    assert np.isfinite(table.features(x)).all()

@@ -14,6 +14,7 @@ from polyadic.model.evidence import (
     LONGEST,
     _invert_triangle,
     _Process,
+    _rows,
     _sparse_prior,
     _wide_prior,
     log_evidence,
@@ -49,8 +50,8 @@ def wave(seed=0, n=60, inputs=3, noise=0.1):
     return X, (y - y.mean()) / y.std()
 
 
-def process(X, y, weight, kernel):
-    return _Process(np.ascontiguousarray(X.T), np.ascontiguousarray(y.T), weight, kernel)
+def process(X, y, weight, kernel, levels=None):
+    return _Process(_rows(X, y, weight, levels), kernel)
 
 
 def slopes_by_differences(function, point, step=1e-5):
@@ -114,6 +115,39 @@ def test_the_compiled_evidence_equals_the_definition(kernel, inputs, targets):
     assert by_ratio == pytest.approx(gradient[-1], rel=1e-9)
     # The signal is at its best: along signal and noise together there is nothing to gain.
     assert gradient[-2] + gradient[-1] == pytest.approx(0, abs=1e-12)
+
+
+@kernels
+@pytest.mark.parametrize("levels", [[1], [0, 3], [0, 1, 2, 3]])
+def test_the_evidence_of_levels_equals_the_definition(kernel, levels):
+    X, y, weight = table(inputs=4)
+    chosen = np.isin(np.arange(4), levels)
+    X[:, chosen] = np.floor(3 * X[:, chosen]) - 1
+    lengths = np.array([0.5, 0.9, 1.4, 2.0])
+    order = np.argsort(chosen, kind="stable")  # numbers come first
+    compute = process(X, y, weight, kernel, chosen)
+    value, slopes, _, signal = compute(np.log(lengths[order]), np.log(0.3))
+    expected, gradient = log_evidence(X, y, kernel, lengths, signal, 0.3 * signal, weight, chosen)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(slopes, gradient[:-2][order], rtol=1e-9, atol=1e-13)
+
+
+def test_levels_are_alike_or_not_whatever_their_codes():
+    X, y, _ = table(inputs=2)
+    X[:, 1] = np.floor(4 * X[:, 1])
+    levels = np.array([False, True])
+    renamed = X.copy()
+    renamed[:, 1] = np.array([17.0, -1.0, 3.0, 2.0])[X[:, 1].astype(int)]
+    one, two = (maximise_evidence(each, y, "rbf", levels=levels) for each in (X, renamed))
+    np.testing.assert_array_equal(one.length_scales, two.length_scales)
+
+
+def test_levels_that_matter_have_the_shorter_length_scale():
+    rng = np.random.RandomState(0)
+    X = rng.randint(0, 5, size=(150, 3)).astype(float)
+    y = np.array([3.0, -1.0, 0.0, 1.0, -2.0])[X[:, 1].astype(int)] + 0.1 * rng.standard_normal(150)
+    found = maximise_evidence(X, (y - y.mean()) / y.std(), "rbf", levels=np.ones(3, dtype=bool))
+    assert found.length_scales[1] < 0.05 * found.length_scales[[0, 2]].min()
 
 
 @kernels

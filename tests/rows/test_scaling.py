@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling, Moments
 
-NAMES = ("column 0", "column 1")
+INPUTS = Inputs.of_numbers("ab")
 
 
 def table(seed=0, n=50):
@@ -29,7 +30,7 @@ def distribution(column):
 
 def test_without_blend_it_is_min_max_to_the_last_bit():
     X = table()
-    scaled = InputScaling.fit(X, NAMES).apply(X)
+    scaled = InputScaling.fit(X, INPUTS).apply(X)
     np.testing.assert_array_equal(scaled, (X - X.min(axis=0)) / np.ptp(X, axis=0))
     assert scaled.min() == 0
     assert scaled.max() == 1
@@ -37,22 +38,22 @@ def test_without_blend_it_is_min_max_to_the_last_bit():
 
 def test_a_full_blend_is_the_empirical_distribution():
     X = table()
-    scaled = InputScaling.fit(X, NAMES, blend=1.0).apply(X)
+    scaled = InputScaling.fit(X, INPUTS, blend=1.0).apply(X)
     expected = np.column_stack([distribution(column) for column in X.T])
     np.testing.assert_allclose(scaled, expected, atol=1e-12)
 
 
 def test_half_a_blend_is_half_of_each():
     X = table()
-    ends = [InputScaling.fit(X, NAMES, blend=blend).apply(X) for blend in (0.0, 1.0)]
-    half = InputScaling.fit(X, NAMES, blend=0.5).apply(X)
+    ends = [InputScaling.fit(X, INPUTS, blend=blend).apply(X) for blend in (0.0, 1.0)]
+    half = InputScaling.fit(X, INPUTS, blend=0.5).apply(X)
     np.testing.assert_allclose(half, (ends[0] + ends[1]) / 2, atol=1e-12)
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 300), blend=st.sampled_from([0.0, 0.5, 1.0]))
 def test_it_rises_everywhere(seed, n, blend):
     X = table(seed, n)
-    scaling = InputScaling.fit(X, NAMES, blend=blend)
+    scaling = InputScaling.fit(X, INPUTS, blend=blend)
     span = np.ptp(X, axis=0)
     grid = np.linspace(X.min(axis=0) - span, X.max(axis=0) + span, 1000)
     assert np.diff(scaling.apply(np.sort(np.vstack([X, grid]), axis=0)), axis=0).min() >= -1e-14
@@ -61,10 +62,10 @@ def test_it_rises_everywhere(seed, n, blend):
 def test_an_integer_weight_is_a_repeated_row():
     X = table(n=40)
     count = np.random.RandomState(1).randint(1, 5, size=len(X))
-    weighted = InputScaling.fit(X, NAMES, blend=0.5, weight=count.astype(float))
-    repeated = InputScaling.fit(np.repeat(X, count, axis=0), NAMES, blend=0.5)
+    weighted = InputScaling.fit(X, INPUTS, blend=0.5, weight=count.astype(float))
+    repeated = InputScaling.fit(np.repeat(X, count, axis=0), INPUTS, blend=0.5)
     np.testing.assert_allclose(weighted.apply(X), repeated.apply(X), atol=1e-12)
-    unweighted = InputScaling.fit(X, NAMES, blend=0.5)
+    unweighted = InputScaling.fit(X, INPUTS, blend=0.5)
     assert np.abs(weighted.apply(X) - unweighted.apply(X)).max() > 0.01
 
 
@@ -72,7 +73,7 @@ def test_an_integer_weight_is_a_repeated_row():
 def test_outside_the_line_goes_on_with_what_is_straight_of_it(blend):
     X = table()
     low, high = X.min(axis=0), X.max(axis=0)
-    far = InputScaling.fit(X, NAMES, blend=blend).apply(np.stack([low - 3.0, high + 5.0]))
+    far = InputScaling.fit(X, INPUTS, blend=blend).apply(np.stack([low - 3.0, high + 5.0]))
     slope = (1 - blend) / (high - low)
     np.testing.assert_allclose(far, [-3.0 * slope, 1 + 5.0 * slope], atol=1e-12)
 
@@ -80,7 +81,7 @@ def test_outside_the_line_goes_on_with_what_is_straight_of_it(blend):
 @pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
 def test_constant_and_binary_columns(blend):
     X = np.column_stack([np.full(9, 7.0), np.arange(9) % 3 == 0]).astype(float)
-    scaling = InputScaling.fit(X, NAMES, blend=blend)
+    scaling = InputScaling.fit(X, INPUTS, blend=blend)
     np.testing.assert_array_equal(scaling.apply(X), np.column_stack([np.zeros(9), X[:, 1]]))
     # Another value than the constant is not lost: it may matter to a map that is used.
     assert scaling.apply(np.array([[9.0, 0.0]]))[0, 0] == 2.0
@@ -89,13 +90,13 @@ def test_constant_and_binary_columns(blend):
 @pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
 def test_a_range_of_next_to_nothing_is_still_a_range(blend):
     X = np.linspace(0, 3e-310, 7)[:, None]
-    scaled = InputScaling.fit(X, NAMES[:1], blend=blend).apply(X)
+    scaled = InputScaling.fit(X, Inputs.of_numbers("a"), blend=blend).apply(X)
     np.testing.assert_allclose(scaled[:, 0], np.linspace(0, 1, 7), atol=1e-9)
 
 
 def test_corners_are_few_and_lie_on_the_distribution():
     X = np.random.RandomState(0).standard_normal((5000, 1))
-    scaling = InputScaling.fit(X, NAMES[:1], blend=1.0, max_knots=20)
+    scaling = InputScaling.fit(X, Inputs.of_numbers("a"), blend=1.0, max_knots=20)
     assert len(scaling.knots[0]) == 20
     scaled = scaling.apply(X)
     assert np.abs(scaled[:, 0] - distribution(X[:, 0])).max() <= 1 / 19
@@ -117,3 +118,28 @@ def test_targets_are_standardised_and_brought_back():
     np.testing.assert_allclose(weighted.scale, repeated.std(axis=0), rtol=1e-12)
     standard = np.column_stack([weighted.apply(y[:, t], t) for t in range(2)])
     np.testing.assert_allclose(weighted.undo(standard), y, rtol=1e-12, atol=1e-22)
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.5, 1.0])
+def test_gaps_stay_gaps_and_change_nothing_else(blend):
+    X = table()
+    holes = X.copy()
+    holes[3, 0] = holes[7, 1] = np.nan
+    whole = np.delete(X, [3, 7], axis=0)
+    scaled = InputScaling.fit(holes[4:], INPUTS, blend=blend).apply(holes)
+    assert np.isnan(scaled).sum() == 2
+    assert np.isnan(scaled[3, 0])
+    assert np.isnan(scaled[7, 1])
+    known = np.delete(holes[4:, 1], 3)
+    alone = InputScaling.fit(known[:, None], Inputs.of_numbers("b"), blend=blend)
+    np.testing.assert_allclose(
+        np.delete(scaled, [3, 7], axis=0)[:, 1], alone.apply(whole[:, 1:])[:, 0]
+    )
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.5])
+def test_levels_stay_as_they_are_and_gaps_alone_are_no_number(blend):
+    X = np.column_stack([np.arange(5.0), np.full(5, np.nan), [0, 1, 4, 2, np.nan]])
+    scaling = InputScaling.fit(X, Inputs(("a", "b", "c"), (0, 0, 5)), blend=blend)
+    np.testing.assert_array_equal(scaling.apply(X)[:, 2], X[:, 2])
+    assert np.isnan(scaling.apply(X)[:, 1]).all()

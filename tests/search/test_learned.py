@@ -25,9 +25,8 @@ def wavy(n=150, n_inputs=5, noise=0.1, seed=0):
 def learn(X, y, weight=None, **settings):
     settings = Settings(**settings)
     data = data_of(X, y.reshape(len(y), -1), weight, scale_inputs=settings.scale_inputs, merge=True)
-    names = [f"column {index}" for index in range(X.shape[1])]
     with ComputeSpec(n_jobs=1).open() as compute:
-        return learn_features(data, names, settings, compute.workers)
+        return learn_features(data, settings, compute.workers)
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +159,8 @@ def test_the_order_of_rows_does_not_matter():
     found = []
     for rows in (np.arange(400), order):
         data = data_of(X[rows], y[rows, None])
-        names = [f"column {index}" for index in range(X.shape[1])]
         with ComputeSpec(n_jobs=1).open() as compute:
-            found.append(learn_features(data, names, Settings(), compute.workers))
+            found.append(learn_features(data, Settings(), compute.workers))
     for one, other in zip(*found, strict=True):
         assert one.evidence.kernel == other.evidence.kernel
         lengths = one.evidence.length_scales, other.evidence.length_scales

@@ -23,8 +23,6 @@ from polyadic.search.settings import Settings, epoch_seconds
 from polyadic.search.trend import linear_trend
 from tests.small import data_of, respond_reference
 
-NAMES = [f"column {index}" for index in range(4)]
-
 
 def curved(n=80, n_inputs=4, seed=0, noise=0.1):
     rng = np.random.RandomState(seed)
@@ -48,7 +46,7 @@ def learn(X, y, count):
     """Return rows as data, and the best ways to see them."""
     data = data_of(X, y[:, None], merge=True)
     with ComputeSpec(n_jobs=1).open() as opened:
-        return data, learn_features(data, NAMES, Settings(), opened.workers)[:count]
+        return data, learn_features(data, Settings(), opened.workers)[:count]
 
 
 class Run:

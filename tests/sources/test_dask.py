@@ -19,6 +19,7 @@ from distributed.protocol.pickle import dumps  # noqa: E402
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor  # noqa: E402
 from polyadic.compute import SearchLimits  # noqa: E402
 from polyadic.features import PurePowerFeatures  # noqa: E402
+from polyadic.rows.inputs import Inputs  # noqa: E402
 from polyadic.sources.dask import DaskSource  # noqa: E402
 from polyadic.sources.dask.cluster import Cluster  # noqa: E402
 from tests.contract.clusters import client as in_process_client  # noqa: E402
@@ -166,7 +167,7 @@ def test_a_search_goes_on_where_the_rows_are(client, monkeypatch):
 
 def test_gathered_rows_are_about_as_many_as_asked_for_and_in_order(client):
     X, Y, _ = problem()
-    data = DaskSource(*collections(X, Y, None), list("abc")).data()
+    data = DaskSource(*collections(X, Y, None), Inputs.of_numbers("abc")).data()
     rows = data.gather_about(150, seed=3)
     assert 100 < len(rows) < 200
     where = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in rows.X]
@@ -194,7 +195,7 @@ def test_predictions_are_lazy_and_need_no_client():
         )
     X[160, 1] = np.nan
     holes = collections(X)[0]
-    with pytest.raises(ValueError, match="row 10 of partition 1 has nan in column 1"):
+    with pytest.raises(ValueError, match="row 10 of partition 1 has nan in 'x1'"):
         fitted.predict(holes).compute(scheduler="synchronous")
     empty = fitted.predict(lazy[:0])
     assert empty.compute().shape == (0,)
@@ -322,7 +323,7 @@ def test_mistakes_are_named_without_a_client():
 def test_bad_values_are_named_with_their_partition(client):
     X, y, weight = problem()
     cases = [
-        (0, np.nan, "`X` must be finite, but row 22 of partition 1 has nan in column 2"),
+        (0, np.nan, "`X` must be finite, but row 22 of partition 1 has nan in 'x2'"),
         (1, np.inf, "`y` must be finite, but row 22 of partition 1 has inf"),
         (2, np.nan, "`sample_weight` must be finite, but row 22 of partition 1"),
         (2, -1.0, "must not be negative, but row 22 of partition 1 has -1"),

@@ -25,6 +25,7 @@ from dask.distributed import Client, LocalCluster
 from polyadic.compute import ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model import cpd
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
 from polyadic.sources.dask import DaskSource, worker
@@ -263,7 +264,7 @@ def test_chunks_move_to_workers_that_come_and_go():
     layout, cores = _layout()
     steps = []
     with ComputeSpec(n_jobs=1).open() as compute, fresh_cluster(1, processes=False) as client:
-        data = DaskSource(*collections(X, Y[:, 0], weight), list("abc")).data()
+        data = DaskSource(*collections(X, Y[:, 0], weight), Inputs.of_numbers("abc")).data()
         (samples,) = data.samples(compute, layout)
         for n_workers in (1, 2, 1):
             client.cluster.scale(n_workers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,18 +21,19 @@ from polyadic.engines.torch.engine import TorchEngine  # noqa: E402
 from polyadic.features import DampedFourierFeatures, TensorLayout  # noqa: E402
 from polyadic.model import cpd  # noqa: E402
 from polyadic.rows.holdout import Part  # noqa: E402
+from polyadic.rows.inputs import Inputs  # noqa: E402
 from polyadic.rows.rows import Rows  # noqa: E402
 from polyadic.rows.scaling import InputScaling  # noqa: E402
-from polyadic.rows.view import Member, View  # noqa: E402
+from polyadic.rows.view import View  # noqa: E402
 from polyadic.samples.memory import MemorySamples  # noqa: E402
-from polyadic.search.trend import linear_layout, linear_model  # noqa: E402
+from polyadic.search.trend import additive_member, linear_features  # noqa: E402
 from polyadic.sources.arrays import ArrayStore  # noqa: E402
 from tests.contract.test_engines import assert_same  # noqa: E402
 from tests.small import data_of, respond_reference  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 TORCH = {"engine": "torch", "device": DEVICE}
-NAMES = ["a", "b", "c"]
+INPUTS = Inputs.of_numbers("abc")
 
 
 @pytest.fixture
@@ -54,7 +57,8 @@ def host(tensor):
 @pytest.mark.parametrize("columns", [[0, 1, 2], [0, 1]], ids=["a constant one", "all vary"])
 def test_scaled_tensors_are_scaled_arrays(table, blend, columns):
     X = table[0][:, columns]
-    scaling = InputScaling.fit(X[:300], NAMES, blend=blend, max_knots=16)
+    inputs = Inputs.of_numbers("abc"[: len(columns)])
+    scaling = InputScaling.fit(X[:300], inputs, blend=blend, max_knots=16)
     beyond = np.concatenate([X, X * 2 + 1, -X])
     (there,) = tensors(beyond)
     np.testing.assert_allclose(host(scaling.apply(there)), scaling.apply(beyond), atol=1e-14)
@@ -63,9 +67,9 @@ def test_scaled_tensors_are_scaled_arrays(table, blend, columns):
 def test_a_view_of_tensors_is_that_of_arrays(table, rng):
     X, y, weight = table
     data = data_of(X, y, weight)
-    line = linear_model(rng.standard_normal((4, 2)))
-    trend = Member(data.view.inputs, linear_layout(3), line, share=0.5)
-    view = View(InputScaling.fit(X, NAMES, blend=0.5), data.view.targets, (trend,))
+    line = additive_member(data.view, linear_features(data), rng.standard_normal((4, 2)))
+    trend = replace(line, share=0.5)
+    view = View(InputScaling.fit(X, INPUTS, blend=0.5), data.view.targets, (trend,))
     there = Rows(*tensors(X, y, weight))
     with ComputeSpec(**TORCH).open() as compute:
         for target in (0, 1):
@@ -253,7 +257,7 @@ def test_tensors_are_predicted_in_chunks(rng, monkeypatch):
 
 def test_knots_may_be_a_subnormal_gap_apart():
     X = np.array([[0.0], [1e-310], [2e-310], [1.0], [0.5], [-1.0], [2.0]])
-    scaling = InputScaling.fit(X[:4], NAMES, blend=0.5)
+    scaling = InputScaling.fit(X[:4], Inputs.of_numbers("a"), blend=0.5)
     found = host(scaling.apply(*tensors(X)))
     np.testing.assert_allclose(found, scaling.apply(X), atol=1e-14)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from polyadic.features import FeatureMap, TensorLayout
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.rows.tensors import is_tensor, to_host
 from polyadic.sources import Source
@@ -36,11 +37,11 @@ def training_source(
 
         require_two_dimensions(X)
         _set_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, input_names(estimator))
+        return DaskSource(X, y, sample_weight, _inputs(estimator))
     rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
     spec = estimator._spec()
     device = spec.device if spec.uses_torch else None
-    return ArraySource(rows, input_names(estimator), single_target, device)
+    return ArraySource(rows, _inputs(estimator), single_target, device)
 
 
 def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:
@@ -52,7 +53,7 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
         from polyadic.sources.dask import DaskSource
 
         check_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, input_names(estimator))
+        return DaskSource(X, y, sample_weight, _inputs(estimator))
     inputs = _inputs_to_predict(estimator, X)
     targets: Any = np.empty((len(inputs), 0))
     if y is not None:
@@ -61,7 +62,7 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     weight = None
     if sample_weight is not None:
         weight = _check_sample_weight(to_host(sample_weight), targets, dtype=np.float64)
-    return ArraySource(Rows(inputs, targets, weight), input_names(estimator))
+    return ArraySource(Rows(inputs, targets, weight), _inputs(estimator))
 
 
 def _inputs_to_predict(estimator: Any, X: Any) -> Any:
@@ -181,12 +182,9 @@ def check_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> N
         )
 
 
-def input_names(estimator: Any) -> list[str]:
-    """Return the names of the inputs as an error message should show them."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return [f"column {index}" for index in range(estimator.n_features_in_)]
-    return [repr(str(name)) for name in names]
+def _inputs(estimator: Any) -> Inputs:
+    """Return the inputs by their names."""
+    return Inputs.of_numbers(plain_names(estimator))
 
 
 def plain_names(estimator: Any) -> list[str]:

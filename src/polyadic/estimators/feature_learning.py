@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.estimators._base import CPDRegressor
 from polyadic.estimators._progress import Passed, Progress
-from polyadic.estimators._sources import input_names, plain_names, sizes_of
+from polyadic.estimators._sources import sizes_of
 from polyadic.features import FeatureMap
 from polyadic.features.defaults import resolve_maps
 from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
@@ -314,7 +314,7 @@ class FeatureLearningRegressor(CPDRegressor):
         with opened as compute, self._checkpoint(data, search=VERSION) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
-            features = learn_features(data, input_names(self), settings, compute.workers)
+            features = learn_features(data, settings, compute.workers)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:
@@ -377,6 +377,6 @@ class FeatureLearningRegressor(CPDRegressor):
         some = data.gather_about(max(200, _SHARES // data.n_inputs), seed=0)
         with ignore_overflow():
             shares = map_shares(members, compute, some.X)
-            self.inputs_ = summarise_inputs(members, plain_names(self), compute, some.X)
+            self.inputs_ = summarise_inputs(members, data.inputs, compute, some.X)
         self.feature_maps_ = list(shares)
         self.feature_weights_ = np.array(list(shares.values()))

@@ -1,13 +1,22 @@
-"""Tables: the basis functions of one input, by their values at knots.
+"""Tables: the basis functions of one input, by their values at points.
 
-A one-dimensional kernel k has eigenfunctions under the distribution of the input; each, times
-the root of its eigenvalue, is a column of the table, so that Σᵢ ψᵢ(x)ψᵢ(x′) ≈ k(x, x′).  A
-value is looked up by the knot below it and the fraction of the way to the next:
+A kernel k of one input has eigenfunctions under the distribution of that input; each, times
+the root of its eigenvalue, is a column of the table, so that Σᵢ ψᵢ(x)ψᵢ(x′) ≈ k(x, x′).
+
+The points of a number are knots.  A value is looked up by the knot below it and the fraction of
+the way to the next:
 
     ψ(x) = (1 − t)·values[j] + t·values[j + 1]
 
 Beyond the training range positions slow down and come to rest a little outside of it, so
 that what the model says there is bounded and smooth.
+
+The points of a category are its levels.  Two of them have the kernel exp(−1/ℓ), which a short
+length scale makes 0 and a long one 1; a level that the training rows do not have is like that
+to all of them, which makes it their average.
+
+A gap is one more point.  To a number it is like a value in the middle, but for a factor that
+says how much a gap tells; to a category it is one more level.
 """
 
 from __future__ import annotations
@@ -24,21 +33,25 @@ from polyadic.features.kernels import log_kernel
 
 N_KNOTS = 193
 MARGIN = 0.1  # how far tables reach beyond the training range, in units of it
-_FLOOR = 1e-5  # mass of every knot, so that functions are smooth where there are no rows
+_FLOOR = 1e-5  # mass of every point, so that functions are smooth where there are no rows
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Values of basis functions at even knots, a margin beyond [low, high] on both sides.
+    """Values of basis functions at the points of one input.
 
     Parameters
     ----------
     low, high : float
-        Training range of the input.
-    values : ndarray of shape (n_knots, n_basis)
-        The basis functions at the knots.
+        Training range of a number; its knots are even, a margin beyond on both sides.
+    values : ndarray of shape (n_points, n_basis)
+        The basis functions at the points.
     kernel, length_scale : str and float, optional
         What they are the eigenfunctions of.
+    n_levels : int
+        Of a category, how many levels have a row of their own; the next row is for all others.
+    gap : float, optional
+        Position of a gap; without, what is not a number has no place.
 
     Examples
     --------
@@ -55,6 +68,8 @@ class Table:
     values: NDArray[np.float64]
     kernel: str | None = None
     length_scale: float | None = None
+    n_levels: int = 0
+    gap: float | None = None
 
     @classmethod
     def mercer(
@@ -65,11 +80,13 @@ class Table:
         low: float = 0.0,
         high: float = 1.0,
         mass: NDArray[Any] | None = None,
+        middle: float | None = None,
+        gap_scale: float | None = None,
         n_basis: int | None = None,
         least: float = 0.0,
         most: int = N_KNOTS,
     ) -> Table:
-        """Return the eigenfunctions of a kernel, the largest first.
+        """Return the eigenfunctions of a kernel of a number, the largest first.
 
         Parameters
         ----------
@@ -79,8 +96,12 @@ class Table:
             In units of the training range.
         low, high : float
             Training range.
-        mass : ndarray of shape (N_KNOTS,), optional
-            Share of the rows at each knot; by default even over the training range.
+        mass : ndarray of shape (N_KNOTS,), or (N_KNOTS + 1,) with that of gaps, optional
+            Share of the rows at each point; by default even over the training range.
+        middle : float, optional
+            The value, in units of the training range, that a gap is like.
+        gap_scale : float, optional
+            How far a gap is from it, a length scale; without, a gap is that value.
         n_basis : int, optional
             Number of functions; by default those with eigenvalues above `least`, one at least
             and `most` at most.
@@ -92,42 +113,80 @@ class Table:
                 f"`n_basis` must be at most {N_KNOTS} for the eigenfunctions of a kernel, got "
                 f"{n_basis}. Use fewer; 32 are enough for nearly anything."
             )
-        u = knots()
+        K = number_kernel(kernel, length_scale, middle, gap_scale)
         if mass is None:
+            u = knots()
             mass = ((u > -1e-9) & (u < 1 + 1e-9)).astype(float)
-        root = np.sqrt(mass / mass.sum() + _FLOOR)
-        K = np.exp(log_kernel(np.abs(u[:, None] - u) / length_scale, kernel))
-        eigenvalues, vectors = np.linalg.eigh(root[:, None] * K * root)
-        if n_basis is None:
-            n_basis = int(np.clip((eigenvalues > least).sum(), 1, most))
-        kept = slice(-1, -1 - n_basis, -1)
-        roots = np.sqrt(np.maximum(eigenvalues[kept], 1e-14))
-        values = (K * root) @ vectors[:, kept] / roots
-        # The sign of an eigenvector is a matter of the library that finds it.
-        largest = values[np.abs(values).argmax(axis=0), np.arange(n_basis)]
-        values = np.ascontiguousarray(values * np.sign(largest))
-        return cls(low, high, values, kernel, float(length_scale))
+        values = _eigenfunctions(K, mass, K, n_basis, least, most)
+        gap = None if middle is None else float(positions(np.array(middle), 0.0, 1.0))
+        if len(values) > N_KNOTS:
+            gap, values = float(N_KNOTS), np.vstack([values, values[-1]])
+        return cls(low, high, values, kernel, float(length_scale), gap=gap)
+
+    @classmethod
+    def of_levels(
+        cls,
+        length_scale: float,
+        mass: NDArray[Any],
+        *,
+        has_gaps: bool = False,
+        n_basis: int | None = None,
+        least: float = 0.0,
+        most: int = N_KNOTS,
+    ) -> Table:
+        """Return the eigenfunctions of the kernel of a category, the largest first.
+
+        Parameters
+        ----------
+        length_scale : float
+            Two levels have the kernel exp(−1 / length_scale).
+        mass : ndarray of shape (n_levels,) or, with gaps, (n_levels + 1,)
+            Share of the rows at each level, that of gaps last.
+        has_gaps : bool
+            Whether gaps are a level of their own; without, they are the average one.
+        n_basis, least, most
+            As for a number.
+        """
+        n_levels = len(mass) - has_gaps
+        K = level_kernel(len(mass), length_scale)
+        unseen = np.full(len(K), np.exp(-1 / length_scale))
+        everywhere = np.vstack([K[:n_levels], unseen, K[n_levels:]])
+        values = _eigenfunctions(K, mass, everywhere, n_basis, least, most)
+        values = np.vstack([values, values[-1]])  # positions lie between two rows
+        gap = float(n_levels + has_gaps)
+        return cls(0.0, 1.0, values, "levels", float(length_scale), n_levels, gap)
 
     @property
     def n_basis(self) -> int:
         """Number of basis functions."""
         return int(self.values.shape[1])
 
+    @property
+    def n_points(self) -> int:
+        """Number of rows that positions may ask for."""
+        own = self.n_levels + 2 if self.n_levels else N_KNOTS
+        return own if self.gap is None else max(own, int(self.gap) + 2)
+
     def positions(self, x: Any) -> Any:
-        """Return where values lie among the knots, from 0 to the number of knots less one."""
-        return positions(x, self.low, self.high)
+        """Return where values lie among the points: the one below, and the way to the next."""
+        xp = array_namespace(x)
+        if self.n_levels:
+            found = xp.clip(x, max=float(self.n_levels))
+        else:
+            found = positions(x, self.low, self.high)
+        return found if self.gap is None else xp.where(xp.isnan(x), self.gap, found)
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Return the n × `n_basis` values of the basis functions."""
         position = self.positions(np.asarray(x, dtype=np.float64))
-        # What is not a number has no knot, but its fraction makes the answer none either.
+        # What is not a number has no point, but its fraction makes the answer none either.
         below = np.where(position >= 0, position, 0.0).astype(np.intp)
         t = (position - below)[:, None]
         return np.asarray((1 - t) * self.values[below] + t * self.values[below + 1])
 
     @cached_property
-    def _key(self) -> tuple[float, float, bytes]:
-        return self.low, self.high, self.values.tobytes()
+    def _key(self) -> tuple[Any, ...]:
+        return self.low, self.high, self.n_levels, self.gap, self.values.tobytes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and self._key == other._key
@@ -136,18 +195,55 @@ class Table:
         return hash(self._key)
 
 
-def variation(kernel: str, length_scale: float, mass: NDArray[Any]) -> float:
+def number_kernel(
+    kernel: str, length_scale: float, middle: float | None = None, gap_scale: float | None = None
+) -> NDArray[np.float64]:
+    """Return the kernel of a number at all pairs of knots and, with a scale of it, of the gap."""
+    u = knots()
+    K = np.exp(log_kernel(np.abs(u[:, None] - u) / length_scale, kernel))
+    if middle is None or gap_scale is None:
+        return K
+    like = np.exp(log_kernel(np.abs(u - middle) / length_scale, kernel) - 1 / gap_scale)
+    return np.block([[K, like[:, None]], [like, np.ones(1)]])
+
+
+def level_kernel(n_levels: int, length_scale: float) -> NDArray[np.float64]:
+    """Return the kernel of a category at all pairs of levels."""
+    other = np.exp(-1 / length_scale)
+    return np.asarray(np.full((n_levels, n_levels), other) + (1 - other) * np.eye(n_levels))
+
+
+def variation(K: NDArray[np.float64], mass: NDArray[Any]) -> float:
     """Return a bound of all eigenvalues but the first, at the cost of none of them.
 
     They sum to one, and the first is no less than what a constant function gets.
     """
-    u = knots()
-    K = np.exp(log_kernel(np.abs(u[:, None] - u) / length_scale, kernel))
     return float(1 - mass @ K @ mass / mass.sum() ** 2)
 
 
+def _eigenfunctions(
+    K: NDArray[np.float64],
+    mass: NDArray[Any],
+    everywhere: NDArray[np.float64],
+    n_basis: int | None,
+    least: float,
+    most: int,
+) -> NDArray[np.float64]:
+    """Return the eigenfunctions of K under a mass, at the points that `everywhere` are rows of."""
+    root = np.sqrt(mass / mass.sum() + _FLOOR)
+    eigenvalues, vectors = np.linalg.eigh(root[:, None] * K * root)
+    if n_basis is None:
+        n_basis = int(np.clip((eigenvalues > least).sum(), 1, min(most, len(K))))
+    kept = slice(-1, -1 - n_basis, -1)
+    roots = np.sqrt(np.maximum(eigenvalues[kept], 1e-14))
+    values = (everywhere * root) @ vectors[:, kept] / roots
+    # The sign of an eigenvector is a matter of the library that finds it.
+    largest = values[np.abs(values).argmax(axis=0), np.arange(values.shape[1])]
+    return np.ascontiguousarray(values * np.sign(largest))
+
+
 def knots() -> NDArray[np.float64]:
-    """Return the knots of every table, in units of the training range."""
+    """Return the knots of every number, in units of the training range."""
     return np.linspace(-MARGIN, 1 + MARGIN, N_KNOTS)
 
 
@@ -166,10 +262,13 @@ def positions(x: Any, low: float, high: float) -> Any:
     return xp.clip((u + MARGIN) * (last / (1 + 2 * MARGIN)), min=0.0, max=last * (1 - 1e-6))
 
 
-def knot_mass(position: NDArray[Any], weight: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """Return the share of the rows at each knot, those between two knots split among them."""
+def point_mass(
+    position: NDArray[Any], n_points: int, weight: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """Return the share of the rows at each point, those between two points split among them."""
     below = position.astype(np.intp)
     weight = np.ones(len(position)) if weight is None else weight
     upper = weight * (position - below)
-    mass = np.bincount(below, weight - upper, N_KNOTS) + np.bincount(below + 1, upper, N_KNOTS)
-    return np.asarray(mass / weight.sum())
+    mass = np.bincount(below, weight - upper, n_points + 1)
+    mass += np.bincount(below + 1, upper, n_points + 1)
+    return np.asarray(mass[:n_points] / weight.sum())

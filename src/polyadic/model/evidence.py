@@ -6,6 +6,9 @@ Its log evidence log p(y | X, ℓ, signal, noise) is exact and has an exact grad
 length scales of some hundreds of rows are found by a few dozen steps of L-BFGS.  An input that
 does not matter ends with a long length scale.
 
+Of a category, two levels are the same or are not: its factor is 1 or exp(−1/ℓ), so that a long
+length scale takes the levels together and a short one tells them apart.
+
 For length scales and a ratio noise/signal the best signal is known in closed form, so only
 these are searched for; the gradient is the partial one, as the signal is at its best.
 
@@ -78,6 +81,7 @@ def log_evidence(
     signal: float,
     noise: float,
     weight: NDArray[Any] | None = None,
+    levels: NDArray[np.bool_] | None = None,
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the log evidence for each row and target, and its gradient, in plain NumPy.
 
@@ -94,6 +98,9 @@ def log_evidence(
         log_k, slope = np.log1p(a) - a, a**2 / (1 + a)
     else:
         log_k, slope = -0.5 * s**2, s**2
+    if levels is not None:
+        differ = (s[:, :, levels] > 0) / length_scales[levels]
+        log_k[:, :, levels], slope[:, :, levels] = -differ, differ
     covariance = signal * np.exp(log_k.sum(axis=2))
     diagonal = np.diag(noise / (np.ones(n) if weight is None else weight))
     total = covariance + diagonal + signal * _JITTER * np.eye(n)
@@ -112,14 +119,12 @@ def log_evidence(
 class _Process:
     """The evidence of one kernel on given rows, its signal at its best, ready to be computed."""
 
-    columns: NDArray[np.float64]  # one row for each input
-    y: NDArray[np.float64]  # one row for each target
-    weight: NDArray[np.float64]
+    rows: _Rows
     kernel: str
     evaluations: int = 0
 
     def __post_init__(self) -> None:
-        n = len(self.weight)
+        n = len(self.rows.weight)
         self._memory = np.empty((n, n)), np.empty((n, n))
 
     def __call__(
@@ -129,26 +134,25 @@ class _Process:
         from polyadic.model import compiled_evidence  # numba is loaded when it is needed
 
         self.evaluations += 1
-        kind = KERNELS.index(self.kernel)
-        targets, n = self.y.shape
+        y, (targets, n) = self.rows.y, self.rows.y.shape
         matrix, work = self._memory
-        Z = self.columns * np.exp(-log_lengths)[:, None]
-        compiled_evidence.kernel_matrix(Z, kind, matrix)
+        scaled = self.rows.scale(np.exp(log_lengths), self.kernel)
+        compiled_evidence.kernel_matrix(*scaled, matrix)
         np.copyto(work, matrix)
-        noise = np.exp(log_ratio) / self.weight
+        noise = np.exp(log_ratio) / self.rows.weight
         work.flat[:: n + 1] += noise + _JITTER
         # What is above the diagonal here is below it for LAPACK, which counts by columns.
         factor, failed = lapack.dpotrf(work.T, lower=1, overwrite_a=1, clean=0)
         if failed:
-            return -_NOTHING, np.zeros(len(Z)), 0.0, 1.0
+            return -_NOTHING, np.zeros(len(log_lengths)), 0.0, 1.0
         half_log_determinant = float(np.log(work.diagonal()).sum())
-        answers = np.ascontiguousarray(lapack.dpotrs(factor, self.y.T, lower=1)[0].T)
+        answers = np.ascontiguousarray(lapack.dpotrs(factor, y.T, lower=1)[0].T)
         _invert_triangle(factor)
         lapack.dlauum(factor, lower=1, overwrite_c=1)  # C⁻¹ = L⁻ᵀL⁻¹, in `work` as well
-        power = float(np.sum(self.y * answers)) / (n * targets)
+        power = float(np.sum(y * answers)) / (n * targets)
         signal = max(power, _LEAST_SIGNAL)
         answers /= np.sqrt(targets * signal)
-        slopes = compiled_evidence.length_scale_slopes(Z, kind, matrix, work, answers)
+        slopes = compiled_evidence.length_scale_slopes(*scaled, matrix, work, answers)
         by_ratio = 0.5 * float(noise @ (np.sum(answers**2, axis=0) - work.diagonal()))
         value = -0.5 * (power / signal + math.log(2 * np.pi * signal)) - half_log_determinant / n
         return value, slopes / n, by_ratio / n, signal
@@ -177,6 +181,7 @@ def maximise_evidence(
     kernel: str,
     *,
     weight: NDArray[Any] | None = None,
+    levels: NDArray[np.bool_] | None = None,
     start: Evidence | None = None,
     sparse: bool = True,
     max_evaluations: int = 40,
@@ -195,6 +200,8 @@ def maximise_evidence(
     weight : ndarray of shape (n,), optional
         The noise of a row is noise/weight, weights taken to a mean of 1.  Rows without
         weight are left out.
+    levels : ndarray of bool of shape (D,), optional
+        Which inputs are codes of the levels of a category.
     start : Evidence, optional
         Where to begin, as found for this kernel with other rows or inputs scaled otherwise.
     max_evaluations : int
@@ -212,7 +219,7 @@ def maximise_evidence(
     1
     """
     prior = _sparse_prior if sparse else _wide_prior
-    return _search(_rows(X, y, weight), kernel, start, max_evaluations, tol, prior)
+    return _search(_rows(X, y, weight, levels), kernel, start, max_evaluations, tol, prior)
 
 
 def screen(
@@ -221,6 +228,7 @@ def screen(
     kernels: Sequence[str] = KERNELS,
     *,
     weight: NDArray[Any] | None = None,
+    levels: NDArray[np.bool_] | None = None,
     sparse: bool = True,
     max_evaluations: int = 40,
     tol: float = 1e-4,
@@ -235,7 +243,7 @@ def screen(
     ----------
     views : mapping to ndarray of shape (n, D)
         The same rows, scaled in several ways.
-    y, weight, sparse, max_evaluations, tol
+    y, weight, levels, sparse, max_evaluations, tol
         As in `maximise_evidence`, for each pair.
     kernels : sequence of str
         The kernels to try.
@@ -249,7 +257,7 @@ def screen(
     >>> found[0][:2]
     ('as they are', 'rbf')
     """
-    rows = {key: _rows(X, y, weight) for key, X in views.items()}
+    rows = {key: _rows(X, y, weight, levels) for key, X in views.items()}
     prior = _sparse_prior if sparse else _wide_prior
     found: list[tuple[K, str, Evidence]] = []
     best = -np.inf
@@ -269,13 +277,28 @@ def screen(
 class _Rows:
     """Rows in the shape that the compiled passes read, without what tells nothing."""
 
-    columns: NDArray[np.float64]  # one row for each input that varies
-    y: NDArray[np.float64]
+    columns: NDArray[np.float64]  # one row for each number that varies
+    codes: NDArray[np.float64]  # and one for each category that does
+    y: NDArray[np.float64]  # one row for each target
     weight: NDArray[np.float64]
-    varies: NDArray[np.bool_]
+    used: NDArray[np.intp]  # which inputs these are
+    n_inputs: int
+
+    def scale(
+        self, lengths: NDArray[np.float64], kernel: str
+    ) -> tuple[NDArray[np.float64], int, NDArray[np.float64], NDArray[np.float64]]:
+        """Return what a compiled pass reads: inputs by length scales, the kernel, codes, rates."""
+        n_numbers = len(self.columns)
+        Z = self.columns / lengths[:n_numbers, None]
+        return Z, KERNELS.index(kernel), self.codes, 1 / lengths[n_numbers:]
 
 
-def _rows(X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None) -> _Rows:
+def _rows(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    weight: NDArray[Any] | None,
+    levels: NDArray[np.bool_] | None = None,
+) -> _Rows:
     """Check rows; leave out those of no weight and constant inputs."""
     X = np.asarray(X, dtype=np.float64)
     y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -295,7 +318,16 @@ def _rows(X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None) -> _Row
     weight = weight / weight.max()  # no sum of huge weights is infinite
     weight = np.maximum(weight / weight.mean(), _LEAST_WEIGHT)
     varies = np.ptp(X, axis=0) > 0
-    return _Rows(np.ascontiguousarray(X[:, varies].T), np.ascontiguousarray(y.T), weight, varies)
+    levels = np.zeros(X.shape[1], dtype=bool) if levels is None else levels
+    numbers, codes = np.flatnonzero(varies & ~levels), np.flatnonzero(varies & levels)
+    return _Rows(
+        np.ascontiguousarray(X[:, numbers].T),
+        np.ascontiguousarray(X[:, codes].T),
+        np.ascontiguousarray(y.T),
+        weight,
+        np.concatenate([numbers, codes]),
+        X.shape[1],
+    )
 
 
 def _search(
@@ -312,26 +344,26 @@ def _search(
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
     if max_evaluations < 1:
         raise ValueError(f"max_evaluations must be at least 1, got {max_evaluations}. Try 40.")
-    if start is not None and len(start.length_scales) != len(rows.varies):
+    if start is not None and len(start.length_scales) != rows.n_inputs:
         raise ValueError(
-            f"start must have a length scale for each of {len(rows.varies)} inputs, got "
+            f"start must have a length scale for each of {rows.n_inputs} inputs, got "
             f"{len(start.length_scales)}. Take one found for the same inputs."
         )
-    process = _Process(rows.columns, rows.y, rows.weight, kernel)
-    even = _even_start(rows.columns, kernel)
+    process = _Process(rows, kernel)
+    even = _even_start(rows, kernel)
     if start is None:
-        point = np.append(np.full(len(rows.columns), even), math.log(_FIRST_RATIO))
+        point = np.append(np.full(len(rows.used), even), math.log(_FIRST_RATIO))
         if max_evaluations > _FIRST_EVALUATIONS:
             # With the sparse prior from the first step, all inputs are sometimes let go at once.
             point, _, _ = _climb(process, point, _wide_prior, _FIRST_EVALUATIONS, tol)
     else:
         # Along a very long length scale there is no slope to come back by.
-        lengths = np.minimum(np.log(start.length_scales[rows.varies]), even + _LONG)
+        lengths = np.minimum(np.log(start.length_scales[rows.used]), even + _LONG)
         point = np.append(lengths, math.log(start.noise / start.signal))
     left = max_evaluations - process.evaluations
     point, value, signal = _climb(process, point, prior, left, tol, rival)
-    lengths = np.full(len(rows.varies), LONGEST)
-    lengths[rows.varies] = np.exp(point[:-1])
+    lengths = np.full(rows.n_inputs, LONGEST)
+    lengths[rows.used] = np.exp(point[:-1])
     noise = signal * math.exp(point[-1])
     return Evidence(kernel, lengths, signal, noise, value, process.evaluations)
 
@@ -382,11 +414,11 @@ def _climb(
             raise _Enough
         value, slopes, by_ratio, signal = process(p[:-1], p[-1])
         of_prior, prior_slopes = prior(p[:-1])
-        value += of_prior / process.y.size
+        value += of_prior / process.rows.y.size
         if value > best[1]:
             best = p.copy(), value, signal
         values.append(best[1])
-        return -value, -np.append(slopes + prior_slopes / process.y.size, by_ratio)
+        return -value, -np.append(slopes + prior_slopes / process.rows.y.size, by_ratio)
 
     first = compute(begin)
     # The first step is the gradient itself; in these units it is at most one.
@@ -418,15 +450,17 @@ def _climb(
     return best
 
 
-def _even_start(columns: NDArray[np.float64], kernel: str) -> float:
+def _even_start(rows: _Rows, kernel: str) -> float:
     """Return the one log length scale at which kernels are about 1/e for a usual pair of rows."""
     # Rows half the table apart are pairs enough, and the same ones each time.
-    s = np.abs(columns - np.roll(columns, columns.shape[1] // 2, axis=1))
+    half = len(rows.weight) // 2
+    s = np.abs(rows.columns - np.roll(rows.columns, half, axis=1))
+    differ = float((rows.codes != np.roll(rows.codes, half, axis=1)).sum())
     low, high = np.log(SHORTEST), np.log(LONGEST)
     for _ in range(15):  # to one part in a thousand
         middle = (low + high) / 2
-        power = -log_kernel(s * np.exp(-middle), kernel).sum()
-        low, high = (middle, high) if power > columns.shape[1] else (low, middle)
+        power = differ * np.exp(-middle) - log_kernel(s * np.exp(-middle), kernel).sum()
+        low, high = (middle, high) if power > len(rows.weight) else (low, middle)
     return float(low)
 
 
@@ -441,7 +475,11 @@ def noise_evidence(y: NDArray[Any], weight: NDArray[Any] | None = None) -> float
 
 
 def leave_one_out(
-    X: NDArray[Any], y: NDArray[Any], evidence: Evidence, weight: NDArray[Any] | None = None
+    X: NDArray[Any],
+    y: NDArray[Any],
+    evidence: Evidence,
+    weight: NDArray[Any] | None = None,
+    levels: NDArray[np.bool_] | None = None,
 ) -> float:
     """Return the mean log density of each row, predicted from all others.
 
@@ -450,11 +488,11 @@ def leave_one_out(
     """
     from polyadic.model import compiled_evidence
 
-    rows = _rows(X, y, weight)
+    rows = _rows(X, y, weight, levels)
     n, signal = len(rows.weight), evidence.signal
     covariance = np.empty((n, n))
-    Z = rows.columns / evidence.length_scales[rows.varies, None]
-    compiled_evidence.kernel_matrix(Z, KERNELS.index(evidence.kernel), covariance)
+    scaled = rows.scale(evidence.length_scales[rows.used], evidence.kernel)
+    compiled_evidence.kernel_matrix(*scaled, covariance)
     covariance.flat[:: n + 1] += evidence.noise / signal / rows.weight + _JITTER
     factor, failed = lapack.dpotrf(covariance.T, lower=1, overwrite_a=1, clean=0)
     if failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.rows.arrays import array_namespace, as_double, interpolate, on_host, place_like
+from polyadic.rows.inputs import Inputs
 
 
 @dataclass(frozen=True)
 class InputScaling:
-    """A rising, piecewise linear map of each column onto [0, 1].
+    """A rising, piecewise linear map of each column onto [0, 1]; codes of levels stay as they are.
 
     `blend` mixes two maps.  At 0 it is x ↦ (x − low)/span, straight from the smallest value
     to the largest.  At 1 it is the empirical distribution function, which spreads crowded
     values and draws outliers in.  Beyond the training range the line goes on with the slope
     of the straight part, so that an input far outside moves the scaled value little, and at
-    a blend of 1 not at all.
+    a blend of 1 not at all.  Gaps stay gaps.
 
     Parameters
     ----------
@@ -38,20 +38,23 @@ class InputScaling:
     def fit(
         cls,
         X: NDArray[Any],
-        names: Sequence[str],
+        inputs: Inputs,
         *,
         blend: float = 0.0,
         weight: NDArray[Any] | None = None,
         max_knots: int = 64,
     ) -> InputScaling:
         """Learn the map of each column."""
-        straight = cls.between(X.min(axis=0), X.max(axis=0), names)
+        low, high, _ = column_ranges(X)
+        straight = cls.between(low, high, inputs)
         if not blend:
             return straight
         knots, values, slopes = [], [], []
         columns = np.asarray(X, dtype=np.float64).T
-        for column, slope in zip(columns, straight.slopes, strict=True):
-            corners, heights = _blend_corners(column, weight, blend, max_knots)
+        for d, (column, slope) in enumerate(zip(columns, straight.slopes, strict=True)):
+            corners, heights = straight.knots[d], straight.values[d]
+            if len(corners) > 1:
+                corners, heights = _blend_corners(column, weight, blend, max_knots)
             knots.append(corners)
             values.append(heights)
             # That of a subnormal range is infinite, and infinity times zero is no number.
@@ -59,15 +62,18 @@ class InputScaling:
         return cls(tuple(knots), tuple(values), np.array(slopes))
 
     @classmethod
-    def between(cls, low: NDArray[Any], high: NDArray[Any], names: Sequence[str]) -> InputScaling:
+    def between(cls, low: NDArray[Any], high: NDArray[Any], inputs: Inputs) -> InputScaling:
         """Return the straight map from the least and the greatest value of each column."""
-        low, high = low.astype(np.float64), high.astype(np.float64)
+        # Codes are no lengths, and a column of nothing but gaps has no range.
+        unscaled = (np.array(inputs.n_levels) > 0) | (low > high)
+        low = np.where(unscaled, 0.0, low).astype(np.float64)
+        high = np.where(unscaled, 0.0, high).astype(np.float64)
         with np.errstate(over="ignore"):
             span = high - low
         for column in np.flatnonzero(~np.isfinite(span)).tolist():  # the first one is enough
             raise ValueError(
-                f"Input {names[column]} spans {low[column]:g} to {high[column]:g}, a range "
-                "beyond double precision. Divide the column by a constant."
+                f"Input {inputs.names[column]!r} spans {low[column]:g} to {high[column]:g}, a "
+                "range beyond double precision. Divide the column by a constant."
             )
         ends = [
             np.array([a, b]) if a < b else np.array([a]) for a, b in zip(low, high, strict=True)
@@ -122,6 +128,8 @@ def _blend_corners(
     column: NDArray[Any], weight: NDArray[Any] | None, blend: float, max_knots: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the blended map: at the values, or evenly in height where many."""
+    known = ~np.isnan(column)
+    column, weight = column[known], None if weight is None else weight[known]
     if weight is None:  # np.unique is faster without return_inverse, which only weights need
         distinct, count = np.unique(column, return_counts=True)
     else:
@@ -139,6 +147,26 @@ def _blend_corners(
         corners = np.unique(np.interp(np.linspace(0, 1, max_knots), heights, distinct))
         distinct, heights = corners, np.interp(corners, distinct, heights)
     return distinct, heights
+
+
+def column_ranges(
+    X: Any,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the least and the greatest value of each column, and its number of gaps.
+
+    Those of nothing but gaps are infinity and −infinity.  Gaps are NaN, and make a least or a
+    greatest value one, too: only where there is one are columns looked at again.
+    """
+    xp = array_namespace(X)
+    low, high = (on_host(as_double(end(X, axis=0))).copy() for end in (xp.min, xp.max))
+    gaps = np.zeros(len(low), dtype=np.int64)
+    for d in np.flatnonzero(np.isnan(low)).tolist():
+        column = as_double(X[:, d])
+        missing = xp.isnan(column)
+        gaps[d] = int(xp.sum(xp.astype(missing, xp.int64)))
+        low[d] = float(xp.min(xp.where(missing, xp.inf, column)))
+        high[d] = float(xp.max(xp.where(missing, -xp.inf, column)))
+    return low, high, gaps
 
 
 @dataclass(frozen=True)

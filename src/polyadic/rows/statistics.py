@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.rows.arrays import array_namespace, as_double, on_host
+from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.holdout import hash_rows, row_hash
 from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import Moments
+from polyadic.rows.scaling import Moments, column_ranges
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class Statistics:
     n_rows : int
         How many there are.
     low, high : ndarray
-        Range of each input.
+        Range of each input; that of gaps alone is from infinity to −infinity.
+    gaps : ndarray
+        Number of gaps of each input.
     targets : Moments
         Of each target.
     """
@@ -31,20 +33,20 @@ class Statistics:
     n_rows: int
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    gaps: NDArray[np.int64]
     targets: Moments
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any = None) -> Statistics:
         """Sum up rows in their own units."""
-        xp = array_namespace(X)
-        low, high = (on_host(as_double(end(X, axis=0))) for end in (xp.min, xp.max))
-        return cls(len(X), low, high, Moments.of(y, weight))
+        return cls(len(X), *column_ranges(X), Moments.of(y, weight))
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
             self.n_rows + other.n_rows,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
+            self.gaps + other.gaps,
             self.targets + other.targets,
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 from polyadic.features.layout import TensorLayout
 from polyadic.model.als import Model
 from polyadic.rows.arrays import array_namespace, to_device
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.statistics import Statistics
@@ -76,10 +77,10 @@ def standard_prediction(members: Sequence[Member], X: Any, respond: Respond) -> 
     return total
 
 
-def usual_view(statistics: Statistics, names: Sequence[str], scale_inputs: bool) -> View:
+def usual_view(statistics: Statistics, inputs: Inputs, scale_inputs: bool) -> View:
     """Return the usual view of rows with these statistics: inputs in [0, 1], no member out."""
     if scale_inputs:
-        inputs = InputScaling.between(statistics.low, statistics.high, names)
+        scaling = InputScaling.between(statistics.low, statistics.high, inputs)
     else:
-        inputs = InputScaling.identity(len(statistics.low))
-    return View(inputs, statistics.targets.scaling())
+        scaling = InputScaling.identity(len(inputs))
+    return View(scaling, statistics.targets.scaling())

@@ -9,15 +9,23 @@ explain the rows about as well make members that differ, and so a better mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
 from polyadic.features.kernels import KERNELS
-from polyadic.features.tables import knot_mass, positions, variation
+from polyadic.features.tables import (
+    N_KNOTS,
+    level_kernel,
+    number_kernel,
+    point_mass,
+    positions,
+    variation,
+)
 from polyadic.model.evidence import (
     Evidence,
     leave_one_out,
@@ -28,8 +36,9 @@ from polyadic.model.evidence import (
 from polyadic.rows.arrays import on_host
 from polyadic.rows.copies import merge_copies
 from polyadic.rows.holdout import row_hash
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import InputScaling, TargetScaling
+from polyadic.rows.scaling import InputScaling, TargetScaling, column_ranges
 from polyadic.samples.workers import Workers
 from polyadic.search.settings import FEW_ROWS, Settings
 from polyadic.sources.data import Data
@@ -45,6 +54,7 @@ _MANY_INPUTS = 30
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
+_MOST_LEVELS = 256  # of a category that have a row of their own, the most frequent ones
 # An input takes part if its kernel varies by this much of what the most relevant one does.
 _LEAST_VARIATION = 1e-3
 
@@ -73,17 +83,19 @@ class LearnedFeatures:
         return max(self.evidence.noise / self.evidence.signal, _LEAST_RATIO)
 
 
-def learn_features(
-    data: Data, names: Sequence[str], settings: Settings, workers: Workers
-) -> list[LearnedFeatures]:
+def learn_features(data: Data, settings: Settings, workers: Workers) -> list[LearnedFeatures]:
     """Return the best ways to see the inputs, the best one first."""
     rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
     scalings = {0.0: data.view.inputs}
     if settings.scale_inputs:
         for blend in BLENDS:
             if blend:
-                scalings[blend] = InputScaling.fit(rows.X, names, blend=blend, weight=rows.weight)
-    seen, many = _Sample(rows, data.view.targets, scalings), data.n_distinct > FEW_ROWS
+                scalings[blend] = InputScaling.fit(
+                    rows.X, data.inputs, blend=blend, weight=rows.weight
+                )
+    gaps = np.isnan(rows.X).any(axis=0)
+    seen = _Sample(rows, data.inputs, gaps, data.view.targets, scalings)
+    many = data.n_distinct > FEW_ROWS
     found = []
     for blend, evidence, gain in _choose_kernels(seen, workers, many):
         layout = seen.layout(blend, evidence, gain, data.n_rows, settings)
@@ -93,9 +105,11 @@ def learn_features(
 
 @dataclass(frozen=True)
 class _Sample:
-    """Rows in memory in their own units, and the ways to scale them."""
+    """Rows in memory in their own units, what their inputs are, and the ways to scale them."""
 
     rows: Rows
+    inputs: Inputs
+    gaps: NDArray[np.bool_]  # which inputs have any
     targets: TargetScaling
     scalings: dict[float, InputScaling]
 
@@ -103,7 +117,7 @@ class _Sample:
         """Return some of the rows, copies merged: to the evidence they seem to be without noise."""
         # By a hash of their own units, so that neither order nor rounding of targets matters.
         index = np.argsort(row_hash([self.rows.X, self.rows.y], 1), kind="stable")[:n_rows]
-        return _Sample(merge_copies(self.rows.take(index)), self.targets, self.scalings)
+        return replace(self, rows=merge_copies(self.rows.take(index)))
 
     @property
     def y(self) -> NDArray[np.float64]:
@@ -111,19 +125,55 @@ class _Sample:
         columns = enumerate(self.rows.y.T)
         return np.column_stack([self.targets.apply(column, t) for t, column in columns])
 
+    @cached_property
+    def is_category(self) -> NDArray[np.bool_]:
+        """Which inputs are categories."""
+        return np.array(self.inputs.n_levels) > 0
+
+    @cached_property
+    def flagged(self) -> NDArray[np.intp]:
+        """Which numbers have gaps: to the evidence each is two inputs, a number and a flag."""
+        return np.flatnonzero(self.gaps & ~self.is_category)
+
+    @property
+    def levels(self) -> NDArray[np.bool_]:
+        """Which columns of `scaled` are codes of levels."""
+        return np.append(self.is_category, np.ones(len(self.flagged), dtype=bool))
+
     def scaled(self, blend: float) -> NDArray[np.float64]:
-        """Return the inputs in units of their range, on which length scales are learned."""
+        """Return what length scales are learned on: inputs in units of their range, then flags.
+
+        A number that is missing is in the middle, and a missing level is one more level.
+        """
+        X = self.units(blend)
+        missing = np.isnan(X)
+        fill = np.where(self.is_category, -1.0, self.middles(blend))
+        return np.hstack([np.where(missing, fill, X), missing[:, self.flagged]])
+
+    def units(self, blend: float) -> NDArray[np.float64]:
+        """Return numbers in units of their range, and levels by their codes."""
         X = np.asarray(self.scalings[blend].apply(self.rows.X))
         low, high = self.range(blend)
-        return (X - low) / np.where(high > low, high - low, 1.0)
+        span = np.where((high > low) & ~self.is_category, high - low, 1.0)
+        return (X - np.where(self.is_category, 0.0, low)) / span
+
+    def middles(self, blend: float) -> NDArray[np.float64]:
+        """Return what a gap of each number is like: the mean of all that are there."""
+        X = self.units(blend)
+        weight = np.where(
+            np.isnan(X), 0.0, 1.0 if self.rows.weight is None else self.rows.weight[:, None]
+        )
+        total = weight.sum(axis=0)
+        sums = (weight * np.nan_to_num(X)).sum(axis=0)
+        return np.asarray(sums / np.where(total > 0, total, 1.0))
 
     def range(self, blend: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of the scaled inputs: the unit interval, or what users scaled them to."""
         scaled = [len(values) > 1 for values in self.scalings[blend].values]
         if all(scaled):
             return np.zeros(len(scaled)), np.ones(len(scaled))
-        X = np.asarray(self.scalings[blend].apply(self.rows.X))
-        return np.where(scaled, 0.0, X.min(axis=0)), np.where(scaled, 1.0, X.max(axis=0))
+        low, high, _ = column_ranges(self.scalings[blend].apply(self.rows.X))
+        return np.where(scaled, 0.0, low), np.where(scaled, 1.0, high)
 
     def layout(
         self, blend: float, evidence: Evidence, gain: float, n_rows: int, settings: Settings
@@ -134,42 +184,140 @@ class _Sample:
         them later.  So by Akaike's rule each, the signal and the noise must gain one unit of
         log evidence over noise alone.
         """
-        X, (low, high) = np.asarray(self.scalings[blend].apply(self.rows.X)), self.range(blend)
+        axes = self._axes(blend, evidence)
         ratio = max(evidence.noise / evidence.signal, _LEAST_RATIO)
-        lengths, kernel = evidence.length_scales, evidence.kernel
-        masses = [
-            knot_mass(positions(X[:, d], low[d], high[d]), self.rows.weight)
-            for d in range(len(lengths))
-        ]
-        varies = [variation(kernel, *each) for each in zip(lengths, masses, strict=True)]
         least = max(_CUT * ratio / n_rows, _LEAST_EIGENVALUE)
-        # The variation of a smooth kernel falls with the square of its length scale.
-        power = 1 if kernel == "matern12" else 2
-        needed = max(least, _LEAST_VARIATION**power * max(varies))
+        most = max(axis.variation for axis in axes)
         inputs: list[Tabled | Unused] = []
-        for d, mass in enumerate(masses):
+        for d, axis in enumerate(axes):
             fixed = None if settings.n_basis is None else settings.n_basis[d]
-            if high[d] <= low[d] or fixed == 1 or (fixed is None and varies[d] < needed):
+            needed = max(least, _LEAST_VARIATION**axis.smoothness * most)
+            if axis.is_constant or fixed == 1 or (fixed is None and axis.variation < needed):
                 inputs.append(Unused())
                 continue
-            table = Table.mercer(
-                kernel,
-                lengths[d],
-                low=float(low[d]),
-                high=float(high[d]),
-                mass=mass,
-                n_basis=fixed,
-                least=least,
-                most=_MOST_BASIS,
-            )
+            table = axis.table(fixed, least)
             inputs.append(Tabled(table) if table.n_basis > 1 else Unused())
         used = sum(type(each) is Tabled for each in inputs)
         if settings.n_basis is None and gain < used + 2:
             inputs = [Unused()] * len(inputs)
+        lengths = evidence.length_scales[: len(inputs)]
         if all(type(each) is Unused for each in inputs):
             inputs[int(np.argmin(lengths))] = Tabled(_constant())
         typical = float(np.exp(np.median(np.log(lengths))))
-        return TensorLayout((MercerFeatures(kernel, typical),), tuple(inputs))
+        return TensorLayout((MercerFeatures(evidence.kernel, typical),), tuple(inputs))
+
+    def _axes(self, blend: float, evidence: Evidence) -> list[_Number | _Category]:
+        """Return what is known of each input besides how finely it is to be resolved."""
+        X, middles, (low, high) = self.units(blend), self.middles(blend), self.range(blend)
+        lengths, weight = evidence.length_scales, self.rows.weight
+        gap_scales = dict(zip(self.flagged.tolist(), lengths[X.shape[1] :], strict=True))
+        axes: list[_Number | _Category] = []
+        for d, n_levels in enumerate(self.inputs.n_levels):
+            if n_levels:
+                has_gaps = bool(self.gaps[d])
+                axes.append(_Category.of(X[:, d], weight, n_levels, has_gaps, lengths[d]))
+                continue
+            gap_scale = gap_scales.get(d)
+            place = positions(X[:, d], 0.0, 1.0)
+            n_points = N_KNOTS + (gap_scale is not None)
+            mass = point_mass(np.where(np.isnan(place), N_KNOTS, place), n_points, weight)
+            ends = (float(low[d]), float(high[d]))
+            axes.append(
+                _Number(evidence.kernel, lengths[d], ends, mass, float(middles[d]), gap_scale)
+            )
+        return axes
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number: its kernel, range, where its rows are, and what a gap is to it."""
+
+    kernel: str
+    length_scale: float
+    ends: tuple[float, float]
+    mass: NDArray[np.float64]
+    middle: float
+    gap_scale: float | None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows say the same."""
+        low, high = self.ends
+        return not low < high and self.gap_scale is None
+
+    @property
+    def smoothness(self) -> int:
+        """The power of its length scale that the variation of a kernel falls with."""
+        return 1 if self.kernel == "matern12" or self.gap_scale is not None else 2
+
+    @cached_property
+    def variation(self) -> float:
+        """How much the kernel varies over the rows."""
+        K = number_kernel(self.kernel, self.length_scale, self.middle, self.gap_scale)
+        return variation(K, self.mass)
+
+    def table(self, n_basis: int | None, least: float) -> Table:
+        """Return the table of so many functions, or of those that count."""
+        low, high = self.ends
+        return Table.mercer(
+            self.kernel,
+            self.length_scale,
+            low=low,
+            high=high,
+            mass=self.mass,
+            middle=self.middle,
+            gap_scale=self.gap_scale,
+            n_basis=n_basis,
+            least=least,
+            most=_MOST_BASIS,
+        )
+
+
+@dataclass(frozen=True)
+class _Category:
+    """A category: the mass of its levels, that of gaps last, and how alike levels are."""
+
+    length_scale: float
+    mass: NDArray[np.float64]
+    has_gaps: bool
+    smoothness = 1
+
+    @classmethod
+    def of(
+        cls,
+        codes: NDArray[np.float64],
+        weight: NDArray[Any] | None,
+        n_levels: int,
+        has_gaps: bool,
+        length_scale: float,
+    ) -> _Category:
+        """Return the most frequent levels; the others share what is said of an unseen one."""
+        kept = min(n_levels, _MOST_LEVELS)
+        place = np.where(np.isnan(codes), kept + 1, np.minimum(codes, kept))
+        mass = point_mass(place, kept + 2, weight)
+        return cls(length_scale, mass[[*range(kept), *([kept + 1] if has_gaps else [])]], has_gaps)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows say the same."""
+        return bool((self.mass > 0).sum() < 2)
+
+    @cached_property
+    def variation(self) -> float:
+        """How much the kernel varies over the rows."""
+        return variation(level_kernel(len(self.mass), self.length_scale), self.mass)
+
+    def table(self, n_basis: int | None, least: float) -> Table:
+        """Return the table of so many functions, or of those that count."""
+        n_basis = None if n_basis is None else min(n_basis, len(self.mass))
+        return Table.of_levels(
+            self.length_scale,
+            self.mass,
+            has_gaps=self.has_gaps,
+            n_basis=n_basis,
+            least=least,
+            most=_MOST_LEVELS,
+        )
 
 
 def _constant() -> Table:
@@ -186,8 +334,15 @@ def _choose_kernels(
     """
     few, more = sample.take(_SCREENED_ROWS), sample.take(_LEARNED_ROWS[many])
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
-    sparse = few.rows.X.shape[1] > _MANY_INPUTS
-    screened = screen(views, few.y, weight=few.rows.weight, sparse=sparse, max_evaluations=25)
+    sparse = len(few.levels) > _MANY_INPUTS
+    screened = screen(
+        views,
+        few.y,
+        weight=few.rows.weight,
+        levels=few.levels,
+        sparse=sparse,
+        max_evaluations=25,
+    )
     # Few rows tell the scaling, but not which kernel all rows want: held-out rows will.
     best_views = [next(each for each in screened if each[1] == kernel) for kernel in KERNELS]
     # Two climbs find more: one goes on from what fewer rows said and lets inputs go, the other
@@ -221,8 +376,11 @@ def _learn(
         sample.y,
         found.kernel,
         weight=rows.weight,
+        levels=sample.levels,
         start=start,
         sparse=sparse,
         max_evaluations=20,
     )
-    return evidence.value + leave_one_out(X, sample.y, evidence, rows.weight), evidence
+    return evidence.value + leave_one_out(
+        X, sample.y, evidence, rows.weight, sample.levels
+    ), evidence

@@ -1,12 +1,15 @@
 """The linear trend: a ridge regression from sums, written as a CPD like any other model.
 
-A linear function Σ_d β_d x_d + β₀ of D inputs is a sum of D + 1 rank-one terms over the
-features [1, x] of each input, so it is a model of rank D + 1 with `PurePowerFeatures` and
-two basis functions: views, prediction, model files and reports need not know that it is special.
+It is linear in every number and has a constant for every level of a category and for gaps.  A
+sum of functions g_d(x_d) of D inputs and a constant is a sum of D + 1 rank-one terms over the
+features [1, g_d] of each input, so it is a model of rank D + 1 with tables of two columns: views,
+prediction, model files and reports need not know that it is special.  Beyond the training range
+it is level, so that what it says is bounded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,23 +17,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.features import PurePowerFeatures, TensorLayout
+from polyadic.features import PurePowerFeatures, Table, Tabled, TensorLayout
+from polyadic.features.tables import N_KNOTS, knots
 from polyadic.model.als import Model
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
-from polyadic.rows.arrays import array_namespace, on_host
+from polyadic.rows.arrays import array_namespace, on_host, place_like
 from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import InputScaling
 from polyadic.rows.view import Member, View
 from polyadic.sources.data import Data
 
 # Strengths of the ridge tried, in units of the rows' total weight.
 _STRENGTHS = np.logspace(-6, 3, 28)
+_MOST_LEVELS, _MOST_COLUMNS = 64, 1_000  # of a category, and of all of them about
 
 
 @dataclass(frozen=True)
 class LinearSums:
-    """The normal equations of each target on [x, 1], and the number of rows; they add up."""
+    """The normal equations of each target on [features, 1], and the number of rows; they add up."""
 
     equations: tuple[NormalEquations, ...]
     n_rows: int
@@ -46,64 +50,128 @@ def linear_trend(data: Data) -> Member:
     The strength is the one with the least generalised cross-validation error, which, like
     everything else here, follows from sums over the rows.
     """
-    sums = data.store.reduce("trend", partial(linear_sums, view=data.view))
-    columns = [_ridge(equations, sums.n_rows) for equations in sums.equations]
-    model = linear_model(np.column_stack(columns))
-    return Member(_bounded_scaling(data), linear_layout(data.n_inputs), model)
+    tables = linear_features(data)
+    sums = data.store.reduce("trend", partial(linear_sums, view=data.view, tables=tables))
+    is_indicator = [table.n_levels > 0 or i > 0 for table in tables for i in range(table.n_basis)]
+    owner = np.repeat(np.arange(len(tables)), [table.n_basis for table in tables])
+    blocks = np.where(is_indicator, owner, -1)
+    columns = [_ridge(equations, sums.n_rows, blocks) for equations in sums.equations]
+    return additive_member(data.view, tables, np.column_stack(columns))
 
 
-def _bounded_scaling(data: Data) -> InputScaling:
-    """Return the usual scaling, level beyond the training range: what a line says is bounded."""
-    low, high = data.statistics.low, data.statistics.high
-    ends = data.view.inputs.apply(np.stack([low, high]).astype(np.float64))
-    sizes = np.where(low < high, 2, 1)
-    knots = [np.array(pair[:n]) for *pair, n in zip(low, high, sizes, strict=True)]
-    values = [np.array(pair[:n]) for *pair, n in zip(*ends, sizes, strict=True)]
-    return InputScaling(tuple(knots), tuple(values), np.zeros(data.n_inputs))
+def linear_features(data: Data) -> list[Table]:
+    """Return what a trend sees of each input: a number and its gaps, or levels one by one."""
+    ends = data.view.inputs.apply(np.stack([data.statistics.low, data.statistics.high]))
+    n_categories = sum(n_levels > 0 for n_levels in data.inputs.n_levels)
+    most = max(2, min(_MOST_LEVELS, _MOST_COLUMNS // max(1, n_categories)))
+    triples = zip(data.inputs.n_levels, data.statistics.gaps > 0, ends.T, strict=True)
+    return [
+        _level_features(min(n_levels, most), bool(gaps))
+        if n_levels
+        else _number_features(*_sound_range(*range_), bool(gaps))
+        for n_levels, gaps, range_ in triples
+    ]
 
 
-def linear_sums(rows: Rows, first_row: int, view: View) -> LinearSums:
+def _sound_range(low: float, high: float) -> tuple[float, float]:
+    """Return a range, [0, 0] where nothing is known."""
+    return (float(low), float(high)) if low <= high else (0.0, 0.0)
+
+
+def _number_features(low: float, high: float, has_gaps: bool) -> Table:
+    """Return x, level beyond its range, and where there are gaps a column for them."""
+    x = low + (high - low) * np.clip(knots(), 0.0, 1.0)
+    if not has_gaps:
+        return Table(low, high, x[:, None], gap=(N_KNOTS - 1) / 2)
+    values = np.zeros((N_KNOTS + 2, 2))
+    values[:N_KNOTS, 0] = x
+    values[N_KNOTS:] = (low + high) / 2, 1.0
+    return Table(low, high, values, gap=float(N_KNOTS))
+
+
+def _level_features(n_levels: int, has_gaps: bool) -> Table:
+    """Return an indicator for each level, and one for gaps; that of none of them is zero."""
+    values = np.zeros((n_levels + 2 + has_gaps, n_levels + has_gaps))
+    values[:n_levels, :n_levels] = np.eye(n_levels)
+    if has_gaps:
+        values[n_levels + 1 :, n_levels] = 1.0
+    return Table(0.0, 1.0, values, n_levels=n_levels, gap=float(n_levels + has_gaps))
+
+
+def linear_sums(rows: Rows, first_row: int, view: View, tables: Sequence[Table]) -> LinearSums:
     """Sum up a piece of rows, where they are."""
     xp, X = array_namespace(rows.X), view.inputs.apply(rows.X)
+    parts = [_look_up(table, X[:, d]) for d, table in enumerate(tables)]
     ones = xp.ones((len(X), 1), dtype=X.dtype, device=X.device)
     targets = [view.targets.apply(rows.y[:, t], t)[:, None] for t in range(rows.y.shape[1])]
-    table = xp.concat([X, ones, *targets], axis=1)
+    table = xp.concat([*parts, ones, *targets], axis=1)
     if rows.weight is not None:
         table = table * xp.sqrt(xp.astype(rows.weight, xp.float64))[:, None]
-    gram, size, total = on_host(table.T @ table), X.shape[1] + 1, rows.total_weight
+    gram, size = on_host(table.T @ table), table.shape[1] - len(targets)
     return LinearSums(
         tuple(
-            NormalEquations(gram[:size, :size], gram[:size, t], float(gram[t, t]), total)
+            NormalEquations(
+                gram[:size, :size], gram[:size, t], float(gram[t, t]), rows.total_weight
+            )
             for t in range(size, len(gram))
         ),
         len(rows),
     )
 
 
-def linear_layout(n_inputs: int) -> TensorLayout:
-    """Return the layout of a linear function."""
-    return TensorLayout.of((PurePowerFeatures(),), (2,) * n_inputs, quantized=True)
+def _look_up(table: Table, x: Any) -> Any:
+    """Return the features of one input, arrays or tensors."""
+    xp = array_namespace(x)
+    position, values = table.positions(x), place_like(table.values, x)
+    below = xp.astype(position, xp.int64)
+    t = (position - xp.astype(below, xp.float64))[:, None]
+    return (1 - t) * values[below] + t * values[below + 1]
 
 
-def linear_model(coefficients: NDArray[Any]) -> Model:
-    """Write linear functions, β₁ … β_D and β₀ in a column each, as tensors of rank D + 1."""
-    return Model(tuple(_linear_cores(column) for column in coefficients.T), np.ones(1))
+def additive_member(
+    view: View, tables: Sequence[Table], coefficients: NDArray[np.float64]
+) -> Member:
+    """Return Σ_d ψ_d(x_d)·β_d + β₀ as a member: a column of coefficients a target, β₀ last.
+
+    Each input's table has a column of ones, and one for each target.
+    """
+    inputs, first = [], 0
+    for table in tables:
+        own = coefficients[first : first + table.n_basis]
+        values = np.hstack([np.ones((len(table.values), 1)), table.values @ own])
+        inputs.append(
+            Tabled(Table(table.low, table.high, values, None, None, table.n_levels, table.gap))
+        )
+        first += table.n_basis
+    layout = TensorLayout((PurePowerFeatures(),), tuple(inputs))
+    n_targets = coefficients.shape[1]
+    cores = tuple(
+        _sum_cores(len(tables), t, n_targets, coefficients[-1, t]) for t in range(n_targets)
+    )
+    return Member(view.inputs, layout, Model(cores, np.ones(1)))
 
 
-def _linear_cores(coefficients: NDArray[Any]) -> Cores:
-    n_inputs = len(coefficients) - 1
+def _sum_cores(n_inputs: int, target: int, n_targets: int, constant: float) -> Cores:
+    """Return the cores of a sum over inputs of one column of their tables, and a constant."""
     cores = []
     for index in range(n_inputs):
-        core = np.zeros((2, n_inputs + 1))
+        core = np.zeros((1 + n_targets, n_inputs + 1))
         core[0] = 1.0
-        core[:, index] = 0.0, coefficients[index]
+        core[0, index], core[1 + target, index] = 0.0, 1.0
         cores.append(core)
-    cores[0][0, -1] = coefficients[-1]
+    cores[0][0, -1] = constant
     return cores
 
 
-def _ridge(equations: NormalEquations, n_rows: float) -> NDArray[np.float64]:
-    """Return the coefficients, the constant last; the constant is not penalised."""
+def _ridge(
+    equations: NormalEquations, n_rows: float, blocks: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the coefficients, the constant last; the constant is not penalised.
+
+    Numbers are penalised in units of their deviation.  Indicators of one input, those with the
+    same number in `blocks`, have one unit, so that a rare level is not free to follow its few
+    rows; −1 is a number.
+    """
     gram, moment, total = equations.gram, equations.moment, equations.total_weight
     # Integer weights count rows; weights that sum to less than the rows are relative.
     n_rows = max(total, n_rows)
@@ -111,11 +179,14 @@ def _ridge(equations: NormalEquations, n_rows: float) -> NDArray[np.float64]:
     covariance = gram[:-1, :-1] - total * np.outer(mean, mean)
     slope = moment[:-1] - total * mean * target_mean
     scatter = max(equations.target_norm2 - total * target_mean**2, 0.0)
-    deviation = np.sqrt(np.maximum(np.diagonal(covariance), 0.0) / total)
+    variance = np.maximum(np.diagonal(covariance), 0.0) / total
     # A column whose spread is rounding is constant: it gets the coefficient zero.  The
     # variance is a difference of squares, so its root is right to half the digits only.
-    used = deviation > 1e-6 * np.abs(mean)
-    scale = np.where(used, deviation, np.inf)
+    used = np.sqrt(variance) > 1e-6 * np.abs(mean)
+    indicator = blocks >= 0
+    of_block = np.bincount(blocks[indicator], variance[indicator], 1 + max(blocks.max(), 0))
+    variance = np.where(indicator, of_block[blocks], variance)
+    scale = np.where(used, np.sqrt(variance), np.inf)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     values = np.maximum(values, 0.0)
     rotated = vectors.T @ (slope / scale)

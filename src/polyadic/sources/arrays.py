@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial, reduce
@@ -17,6 +17,7 @@ from polyadic.model.als import Samples
 from polyadic.rows.arrays import to_device
 from polyadic.rows.copies import merge_copies
 from polyadic.rows.holdout import EXACT_ROWS, Part
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
@@ -39,8 +40,8 @@ class ArraySource:
     ----------
     rows : Rows
         Arrays or tensors in their own units, targets as columns.
-    names : sequence of str
-        Of the inputs, for error messages.
+    inputs : Inputs
+        What the inputs are.
     single_target : bool
         Whether targets are a vector.
     device : str, optional
@@ -50,11 +51,11 @@ class ArraySource:
     def __init__(
         self,
         rows: Rows,
-        names: Sequence[str],
+        inputs: Inputs,
         single_target: bool = True,
         device: str | None = None,
     ) -> None:
-        self._rows, self._names, self._single_target = rows, names, single_target
+        self._rows, self._inputs, self._single_target = rows, inputs, single_target
         self._device = device
 
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
@@ -65,9 +66,11 @@ class ArraySource:
         merge = merge and len(self._rows) <= EXACT_ROWS
         store = ArrayStore(merge_copies(self._rows) if merge else self._rows, self._device)
         statistics = store.reduce("statistics", summarise)
-        view = usual_view(statistics, self._names, scale_inputs)
+        view = usual_view(statistics, self._inputs, scale_inputs)
         merged_from = len(self._rows) if merge else None
-        return Data(store, statistics, view, self._single_target, merged_from=merged_from)
+        return Data(
+            store, statistics, view, self._inputs, self._single_target, merged_from=merged_from
+        )
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions for all rows."""
@@ -82,7 +85,7 @@ class ArraySource:
             return predict(self._rows.X)
 
 
-def bring_few(data: Data, names: Sequence[str], scale_inputs: bool) -> Data:
+def bring_few(data: Data, scale_inputs: bool) -> Data:
     """Return rows from elsewhere as arrays, copies merged, where they are few; else as they are.
 
     An automatic fit amplifies rounding: it is the one in memory if it begins with its bits.
@@ -90,7 +93,7 @@ def bring_few(data: Data, names: Sequence[str], scale_inputs: bool) -> Data:
     if data.n_rows > EXACT_ROWS:
         return data
     with closing(data):
-        source = ArraySource(data.gather_rows(None), names, data.single_target)
+        source = ArraySource(data.gather_rows(None), data.inputs, data.single_target)
         here = source.data(scale_inputs, merge=True)
         return replace(here, n_dropped=data.n_dropped, is_remote=data.is_remote)
 

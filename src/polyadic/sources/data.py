@@ -22,6 +22,7 @@ from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.rows.holdout import EXACT_ROWS, Part, split, subset_of
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
 from polyadic.rows.view import View
@@ -75,6 +76,8 @@ class Data:
         What is known of them.
     view : View
         How a fit usually sees them.
+    inputs : Inputs
+        What the inputs are.
     single_target : bool
         Whether targets are a vector.
     n_dropped : int
@@ -90,6 +93,7 @@ class Data:
     store: Store
     statistics: Statistics
     view: View
+    inputs: Inputs
     single_target: bool = True
     n_dropped: int = 0
     in_memory: bool = True
@@ -117,7 +121,7 @@ class Data:
     @property
     def n_inputs(self) -> int:
         """Number of inputs."""
-        return len(self.statistics.low)
+        return len(self.inputs)
 
     @property
     def n_targets(self) -> int:
@@ -172,7 +176,9 @@ class Data:
 
     def _with_store(self, store: Store, *, in_memory: bool) -> Data:
         statistics = store.reduce("statistics", summarise)
-        return Data(store, statistics, self.view, self.single_target, in_memory=in_memory)
+        return Data(
+            store, statistics, self.view, self.inputs, self.single_target, in_memory=in_memory
+        )
 
     def gather_rows(self, part: Part | None) -> Rows:
         """Return the rows of a part in memory, in their own units."""

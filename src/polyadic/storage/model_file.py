@@ -187,7 +187,10 @@ def _check_target_scaling(scaling: Any, single_target: Any) -> None:
 def _is_sound(table: Any) -> bool:
     """Whether a table has all the knots that its positions may ask for, of finite values."""
     sound = isinstance(table, Table) and isinstance(table.values, np.ndarray)
-    sound = sound and table.values.shape == (N_KNOTS, table.n_basis)
+    sound = sound and isinstance(table.n_levels, int) and table.n_levels >= 0
+    gap = 0.0 if not sound or table.gap is None else table.gap
+    sound = sound and isinstance(gap, float) and 0 <= gap <= table.n_levels + N_KNOTS
+    sound = sound and table.values.shape == (table.n_points, table.n_basis)
     sound = sound and _is_real(table.values.reshape(-1))
     ends = (table.low, table.high)
     return bool(sound and all(isinstance(end, float) and np.isfinite(end) for end in ends))

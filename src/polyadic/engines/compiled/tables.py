@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.gram import sums
 from polyadic.features import TensorLayout
-from polyadic.features.tables import positions
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.jit import inline, jit
@@ -40,9 +39,10 @@ class TableChunk(Chunk):
         self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
     ) -> None:
         self.values = [table.values.astype(dtype) for table in layout.tables]
-        low, high = np.array([(table.low, table.high) for table in layout.tables]).T
-        unit = (rows.X[:, list(layout.core_inputs)] - low) / np.where(high > low, high - low, 1.0)
-        self.positions = np.ascontiguousarray(positions(unit, 0.0, 1.0).T, dtype=dtype)
+        self.positions = np.empty((len(self.values), len(rows)), dtype)
+        pairs = zip(layout.core_inputs, layout.tables, strict=True)
+        for core, (column, table) in enumerate(pairs):
+            self.positions[core] = table.positions(rows.X[:, column])
         self.y = rows.y.astype(dtype, copy=False)
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         self.weight = weight.astype(dtype, copy=False)
@@ -54,11 +54,15 @@ class TableChunk(Chunk):
         """Replace all cores."""
         self.rank = cores[0].shape[1]
         # All contracted tables in one array: kernels that multiply over inputs read them so.
-        self.T = np.stack([self._contract(core, value) for core, value in enumerate(cores)])
+        n_points = max(map(len, self.values))
+        self.T = np.zeros((len(cores), n_points, self.rank), self.dtype)
+        for core, value in enumerate(cores):
+            self.set_core(core, value)
 
     def set_core(self, core: int, value: NDArray[Any]) -> None:
         """Replace one core."""
-        self.T[core] = self._contract(core, value)
+        table = self._contract(core, value)
+        self.T[core, : len(table)] = table
 
     def _contract(self, core: int, value: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(self.values[core] @ value.astype(self.dtype, copy=False))

@@ -94,11 +94,13 @@ class TableState(DeviceState):
         return (self._values[core] @ self._upload(value)).to(self.dtype)
 
     def _contract_all(self, cores: Cores) -> Tensor:
-        """Return the tables of all cores, which have the same knots: cores × knots × rank."""
-        return torch.stack([self._contract(*pair) for pair in enumerate(cores)])
+        """Return the tables of all cores, zeros below the shorter ones: cores × points × rank."""
+        tables = [self._contract(*pair) for pair in enumerate(cores)]
+        return torch.nn.utils.rnn.pad_sequence(tables, batch_first=True)
 
     def _set_core(self, core: int, value: NDArray[Any]) -> None:
-        self._tables[core] = self._contract(core, value)
+        table = self._contract(core, value)
+        self._tables[core, : len(table)] = table
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> DeviceSums:
         """Return the sums of A, whose blocks come and go."""

@@ -31,6 +31,7 @@ from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.holdout import Part
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
@@ -59,12 +60,12 @@ class DaskSource:
     ----------
     X, y, sample_weight : Dask collections
         As users passed them; targets and weights may be arrays.
-    names : sequence of str
-        Of the inputs, for error messages.
+    inputs : Inputs
+        What the inputs are.
     """
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any, names: Sequence[str]) -> None:
-        self._X, self._y, self._weight, self._names = X, y, sample_weight, names
+    def __init__(self, X: Any, y: Any, sample_weight: Any, inputs: Inputs) -> None:
+        self._X, self._y, self._weight, self._inputs = X, y, sample_weight, inputs
 
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
         """Load the rows on the workers, check them, and return them as training data.
@@ -72,10 +73,10 @@ class DaskSource:
         With `merge`, rows that are few are brought into memory and their copies merged.
         """
         parts = partitions(self._X, self._y, self._weight)
-        store = DaskStore(_load(parts, self._names))
+        store = DaskStore(_load(parts, self._inputs.names))
         try:
             statistics = store.reduce("statistics", summarise)
-            view = usual_view(statistics, self._names, scale_inputs)
+            view = usual_view(statistics, self._inputs, scale_inputs)
         except BaseException:
             store.close()
             raise
@@ -84,20 +85,21 @@ class DaskSource:
             store,
             statistics,
             view,
+            self._inputs,
             single_target=self._y.ndim == 1,
             in_memory=False,
             is_remote=True,
         )
-        return bring_few(data, self._names, scale_inputs) if merge else data
+        return bring_few(data, scale_inputs) if merge else data
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""
-        return predict_lazily(predictor.single_threaded(), self._X, self._names)
+        return predict_lazily(predictor.single_threaded(), self._X, self._inputs.names)
 
     def evaluate(self, predictor: Predicts) -> Evaluation:
         """Return how good the predictions are."""
         rows = self._X, self._y, self._weight
-        return evaluate(predictor.single_threaded(), self._names, *rows)
+        return evaluate(predictor.single_threaded(), self._inputs.names, *rows)
 
 
 def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Any:

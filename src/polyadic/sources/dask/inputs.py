@@ -170,7 +170,7 @@ def as_numbers(
     finite = np.isfinite(array)
     if not finite.all():
         row, *column = np.argwhere(~finite)[0].tolist()
-        where = f" in {columns[column[0]]}" if column and columns else ""
+        where = f" in {columns[column[0]]!r}" if column and columns else ""
         raise ValueError(
             f"`{name}` must be finite, but row {row} of partition {partition} has "
             f"{array[(row, *column)]}{where}. Drop such rows, or fill them in."

@@ -14,6 +14,7 @@ from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.rows.holdout import Part
+from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
@@ -52,16 +53,17 @@ class FileSource:
         store = FileStore(self._rows)
         statistics = store.reduce("statistics", summarise)
         store.n_rows = statistics.n_rows
-        names = [repr(name) for name in self._rows.names]
+        inputs = Inputs.of_numbers(self._rows.names)
         data = Data(
             store,
             statistics,
-            usual_view(statistics, names, scale_inputs),
+            usual_view(statistics, inputs, scale_inputs),
+            inputs,
             self._rows.single_target,
             n_dropped=self._rows.n_dropped or 0,
             in_memory=False,
         )
-        return bring_few(data, names, scale_inputs) if merge else data
+        return bring_few(data, scale_inputs) if merge else data
 
     def predict_batches(self, predictor: Predicts) -> Generator[tuple[Batch, Any]]:
         """Yield every batch of rows, and what is predicted for it, a column a target."""
