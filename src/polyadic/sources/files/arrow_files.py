@@ -194,6 +194,7 @@ class CsvRows(RowFile):
 
         other = copy(self)
         other.types, other._texts = dict(self.types), dict(self._texts)
+        other.notes = {name: note for name, note in self.notes.items() if kinds.get(name) != TEXT}
         other._stored_types = dict(self._stored_types)
         for name, kind in kinds.items():
             if name not in self._stored_types or self.types[name] == kind:
@@ -205,6 +206,7 @@ class CsvRows(RowFile):
                 other._stored_types[name] = pyarrow.timestamp("s")
             elif kind == NUMBER and self._parts.get(name, 0.0) >= 0.5:
                 other._texts[name] = TextColumn(NUMBER)
+                other.notes[name] = f"{self.examples[name]}, read as a gap"
             else:
                 raise self._refuse(name, kind)
             other.types[name] = kind

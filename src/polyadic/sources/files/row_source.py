@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from polyadic.rows import holdout
 from polyadic.rows.holdout import Part, row_hash
+from polyadic.rows.inputs import Inputs
 from polyadic.samples.prefetch import read_ahead
 from polyadic.sources.files.paths import Paths, open_files
 from polyadic.sources.files.row_files import (
@@ -101,6 +102,16 @@ class RowSource:
             self._schema = self.learn_schema()
         return self._schema
 
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs that the columns become."""
+        return Inputs.of_numbers(self.names) if self._is_plain else self.schema.inputs
+
+    def warn_of_surprises(self) -> None:
+        """Warn of levels and gaps that the fit had not seen, after a pass over all rows."""
+        if self._schema is not None and self.surprises is not None:
+            self.surprises.warn(self._schema)
+
     def learn_schema(self, categorical_features: Any = FROM_DTYPE) -> Schema:
         """Read all rows once, and return how their columns become inputs.
 
@@ -115,13 +126,10 @@ class RowSource:
             for values in self._rows():
                 gaps += np.isnan(values[: len(self.names)]).sum(axis=1)
             return Schema.of_numbers(self.names, len(self.names), gaps)
-        import pyarrow
-
         total: Survey | None = None
         for file in self._files:
             for batch in self._checked(file, _Tally(len(self.names))):
-                frame = pyarrow.Table.from_batches([batch]).select(self.names)
-                part = Survey.of(frame, categorical_features)
+                part = _survey_batch(file, batch, self.names, categorical_features)
                 total = part if total is None else total + part
         if total is None:
             return Schema.of_numbers(self.names, len(self.names))
@@ -136,7 +144,7 @@ class RowSource:
             How the columns of the fit became inputs.
         """
         schema.check_columns(self.names, len(self.names))
-        kinds = {column.name: _kind_of(column) for column in schema.columns}
+        kinds = kinds_of(schema, self.names)
         source = copy(self)
         source._files = [file.read_as(kinds) for file in self._files]
         source._schema, source.n_dropped, source.surprises = schema, None, None
@@ -152,8 +160,7 @@ class RowSource:
     @property
     def _n_values(self) -> int:
         """Numbers in an encoded row."""
-        n_inputs = len(self.names) if self._is_plain else len(self.schema.inputs)
-        return n_inputs + len(self._others)
+        return len(self.inputs) + len(self._others)
 
     @property
     def batch_rows(self) -> int:
@@ -176,17 +183,32 @@ class RowSource:
         return sum(file.n_bytes for file in self._files)
 
     @property
+    def notes(self) -> dict[str, str]:
+        """What is done to columns to read them."""
+        found = {name: note for file in reversed(self._files) for name, note in file.notes.items()}
+        return {name: found[name] for name in self._columns if name in found}
+
+    @property
     def remarks(self) -> list[str]:
-        """What was done to files to read them, and to columns that are read."""
+        """What is done to files and columns to read them, a sentence each."""
         return [
             *(f"{file.path}: {remark}." for file in self._files for remark in file.remarks),
-            *(
-                f"Column {name!r} of {file.path}: {file.notes[name]}."
-                for file in self._files
-                for name in self._columns
-                if name in file.notes
-            ),
+            *(f"Column {name!r}: {note}." for name, note in self.notes.items()),
         ]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column is in the first file that has values: a number, text or a date."""
+        return {
+            name: next(
+                (file.types[name] for file in self._files if name not in file.empty), NUMBER
+            )
+            for name in self._columns
+        }
+
+    def frames(self) -> Iterator[Any]:
+        """Yield all rows as they are in the files, as record batches of Arrow."""
+        return (block.batch for file in self._files for block in file.arrow(self._columns))
 
     def batches(self) -> Generator[Batch]:
         """Yield all rows; those to come are read while the caller works on these.
@@ -297,7 +319,7 @@ class RowSource:
     def _encode(self, file: RowFile, tally: _Tally) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a file whose columns become inputs by a schema."""
         for batch in self._checked(file, tally):
-            encoded = _encode_batch(file, batch, self.schema)
+            encoded = _encode_batch(file, batch, self.names, self.schema)
             tally.surprises += encoded.surprises
             if len(encoded.X):
                 yield np.concatenate([encoded.X.T, number_rows(batch, self._others)])
@@ -310,7 +332,7 @@ class RowSource:
             keep = self._check(file, Block(values, block.first_row, block.row_group), tally)
             batch = block.batch if keep.all() else block.batch.filter(keep)
             if self._part is not None and self._hashed_by is not None:
-                X = _encode_batch(file, batch, self._hashed_by).X
+                X = _encode_batch(file, batch, self.names, self._hashed_by).X
                 batch = batch.filter(self._part.mask(X, number_rows(batch, self.targets).T))
             yield batch
 
@@ -379,15 +401,32 @@ def _gaps_of(file: RowFile, batch: Any, names: Sequence[str]) -> NDArray[np.floa
     return values
 
 
-def _encode_batch(file: RowFile, batch: Any, schema: Schema) -> Encoded:
+def _survey_batch(
+    file: RowFile, batch: Any, names: Sequence[str], categorical_features: Any
+) -> Survey:
+    """Return what rows tell about their columns; an error names the file."""
+    import pyarrow
+
+    try:
+        frame = pyarrow.Table.from_batches([batch]).select(list(names))
+        return Survey.of(frame, categorical_features)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{file.path}: {error}") from error
+
+
+def _encode_batch(file: RowFile, batch: Any, names: Sequence[str], schema: Schema) -> Encoded:
     """Return the inputs that rows become; an error names the file."""
     import pyarrow
 
-    names = [column.name for column in schema.columns]
     try:
-        return schema.encode(pyarrow.Table.from_batches([batch]).select(names))
+        return schema.encode(pyarrow.Table.from_batches([batch]).select(list(names)))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{file.path}: {error}") from error
+
+
+def kinds_of(schema: Schema, names: Sequence[str]) -> dict[str, str]:
+    """Return what the columns of a fit are in a file that names them so."""
+    return {name: _kind_of(column) for name, column in zip(names, schema.columns, strict=True)}
 
 
 def _kind_of(column: Column) -> str:
