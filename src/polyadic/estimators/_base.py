@@ -329,12 +329,17 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
+        tags.input_tags.allow_nan = self._takes_tables()
         return tags
+
+    def _takes_tables(self) -> bool:
+        """Whether a fit takes categories and gaps; named feature maps do not."""
+        return False
 
 
 def _is_fitted_attribute(name: str) -> bool:
     """Whether an attribute is set by a fit; what tells of the inputs is set by their check."""
-    of_inputs = name in ("n_features_in_", "feature_names_in_")
+    of_inputs = name in ("n_features_in_", "feature_names_in_", "schema_")
     return name.endswith("_") and not name.startswith("_") and not of_inputs
 
 

@@ -186,6 +186,8 @@ def describe_fit(
     known: dict[str, Any] = {} if search is None else {SEARCH: search}
     known |= {"estimator": type(estimator).__name__, "data": str(data.fingerprint())}
     known |= describe_parameters(estimator)
+    if not estimator.schema_.is_numeric:
+        known["columns"] = _describe(estimator.schema_, "schema_")
     if earlier:
         known["warm start"] = _describe(list(earlier), "warm_start")
     return known

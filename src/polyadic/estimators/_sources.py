@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
+from polyadic.estimators._tables import check_table, check_targets, learn_inputs, schema_of
 from polyadic.features import FeatureMap, TensorLayout
-from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.rows.tensors import is_tensor, to_host
 from polyadic.sources import Source
 from polyadic.sources.arrays import ArraySource
+from polyadic.sources.columns import take_rows
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
+from polyadic.sources.schema import Schema
 
 
 def training_source(
@@ -37,11 +39,11 @@ def training_source(
 
         require_two_dimensions(X)
         _set_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, _inputs(estimator))
+        return DaskSource(X, y, sample_weight, estimator.schema_.inputs)
     rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
     spec = estimator._spec()
     device = spec.device if spec.uses_torch else None
-    return ArraySource(rows, _inputs(estimator), single_target, device)
+    return ArraySource(rows, estimator.schema_.inputs, single_target, device)
 
 
 def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:
@@ -53,27 +55,34 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
         from polyadic.sources.dask import DaskSource
 
         check_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, _inputs(estimator))
+        return DaskSource(X, y, sample_weight, schema_of(estimator).inputs)
     inputs = _inputs_to_predict(estimator, X)
     targets: Any = np.empty((len(inputs), 0))
     if y is not None:
-        targets = check_array(to_host(y), dtype=np.float64, ensure_2d=False, input_name="y")
+        targets = check_targets(estimator, y)
         targets = targets.reshape(len(targets), -1)
     weight = None
     if sample_weight is not None:
         weight = _check_sample_weight(to_host(sample_weight), targets, dtype=np.float64)
-    return ArraySource(Rows(inputs, targets, weight), _inputs(estimator))
+    return ArraySource(Rows(inputs, targets, weight), schema_of(estimator).inputs)
 
 
 def _inputs_to_predict(estimator: Any, X: Any) -> Any:
     """Return checked inputs: a tensor stays one where torch computes."""
-    if is_tensor(X) and estimator._spec().uses_torch:
-        from polyadic.sources.tensors import check_inputs
+    schema = schema_of(estimator)
+    if is_tensor(X) and estimator._spec().uses_torch and schema.is_numeric:
+        from polyadic.sources.tensors import check_inputs, count_gaps
 
-        X = check_inputs(X)
+        X = check_inputs(X, gaps=not schema.is_whole)
         check_names(estimator, None, X.shape[1])
-        return X
-    return validate_data(estimator, refuse_lazy_frames(to_host(X)), dtype=np.float64, reset=False)
+        surprises = schema.unseen_gaps(count_gaps(X))
+    else:
+        X = refuse_lazy_frames(to_host(X))
+        X = check_table(estimator, X, reset=False, whole=schema.is_whole, dtype=np.float64)
+        encoded = schema.encode(X)
+        X, surprises = encoded.X, encoded.surprises
+    surprises.warn(schema, stacklevel=4)
+    return X
 
 
 def is_dask(X: Any) -> bool:
@@ -106,35 +115,60 @@ def _training_rows(
     spec = estimator._spec()
     spec.validate()
     if spec.uses_torch and is_tensor(X):
-        from polyadic.sources.tensors import check_rows
-
-        _set_names(estimator, None, X.shape[-1])
-        rows, single_target = check_rows(X, y, sample_weight)
+        rows, single_target = _tensor_rows(estimator, X, y, sample_weight)
     else:
-        rows, single_target = _array_rows(estimator, X, y, sample_weight, spec.uses_torch)
+        rows, single_target = _table_rows(estimator, X, y, sample_weight, spec.uses_torch)
     if groups is not None:
         rows = _add_groups(rows, groups, sample_weight)
     return (_as_tensors(rows) if spec.uses_torch else rows), single_target
 
 
-def _array_rows(
+def _tensor_rows(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, bool]:
+    from polyadic.sources.tensors import check_rows, count_gaps
+
+    _set_names(estimator, None, X.shape[-1])
+    takes_gaps = estimator._takes_tables()
+    rows, single_target = check_rows(X, y, sample_weight, gaps=takes_gaps)
+    schema = Schema.of_numbers(None, rows.X.shape[1], count_gaps(rows.X) if takes_gaps else None)
+    estimator.schema_ = schema if takes_gaps else schema.whole()
+    return rows, single_target
+
+
+def _table_rows(
     estimator: Any, X: Any, y: Any, sample_weight: Any, on_torch: bool
 ) -> tuple[Rows, bool]:
-    X, y, sample_weight = refuse_lazy_frames(to_host(X)), to_host(y), to_host(sample_weight)
     # A device makes doubles of a chunk at a time, and need not have all of them in memory.
     dtype = [np.float64, np.float32] if on_torch else np.float64
-    X, y = validate_data(estimator, X, y, dtype=dtype, multi_output=True, y_numeric=True)
-    y = np.asarray(y, dtype=np.float64)
-    rows, single_target = Rows(X, y.reshape(len(X), -1)), y.ndim == 1
+    X = check_table(
+        estimator,
+        refuse_lazy_frames(to_host(X)),
+        reset=True,
+        whole=not estimator._takes_tables(),
+        has_targets=y is not None,
+        dtype=dtype,
+    )
+    y = check_targets(estimator, y)
+    check_consistent_length(X, y)
+    weight = _check_weight(sample_weight, X)
+    used = np.ones(len(y), dtype=bool) if weight is None else weight > 0
+    if not used.all():  # rows that do not count have no say in what a column is
+        X, y, weight = take_rows(X, used), y[used], None if weight is None else weight[used]
+    inputs = learn_inputs(estimator, X)
+    return Rows(inputs, y.reshape(len(y), -1), weight), y.ndim == 1
+
+
+def _check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     if sample_weight is None:
-        return rows, single_target
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return None
+    weight: NDArray[np.float64] = _check_sample_weight(
+        to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True
+    )
     if not weight.any():
         raise ValueError(
             "`sample_weight` must have at least one positive entry, got none. "
             "Pass positive weights for the rows to learn from."
         )
-    return Rows(rows.X, rows.y, weight).take(weight > 0), single_target
+    return weight
 
 
 def _add_groups(rows: Rows, groups: Any, sample_weight: Any) -> Rows:
@@ -161,6 +195,7 @@ def _column_names(X: Any) -> list[str] | None:
 
 def _set_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> None:
     estimator.n_features_in_ = n_inputs
+    estimator.schema_ = Schema.of_numbers(names, n_inputs).whole()
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
@@ -180,19 +215,6 @@ def check_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> N
             f"`X` must have the inputs {list(expected)} in this order, got {list(names)}. "
             "Name the columns to read with open_rows(…, columns=…)."
         )
-
-
-def _inputs(estimator: Any) -> Inputs:
-    """Return the inputs by their names."""
-    return Inputs.of_numbers(plain_names(estimator))
-
-
-def plain_names(estimator: Any) -> list[str]:
-    """Return the names of the inputs as users know them: x0, x1, … where they have none."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return [f"x{place}" for place in range(estimator.n_features_in_)]
-    return [str(name) for name in names]
 
 
 def tensor_layout(

@@ -27,6 +27,7 @@ from polyadic.search.search import Search
 from polyadic.search.settings import Settings
 from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
+from polyadic.sources.survey import FROM_DTYPE
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
 
 _SHARES = 20_000  # values that `feature_weights_` and `inputs_` are taken from
@@ -54,6 +55,10 @@ class FeatureLearningRegressor(CPDRegressor):
         The candidate maps.  "auto" together with another `mixing` than "simplex",
         ``objective="complex"``, ``nonnegative=True``, ``quantized=False`` or a number for
         `max_iter` means seven damped Fourier maps, learned together.
+    categorical_features : "from_dtype", None, or list of names, places or bool, \
+            default="from_dtype"
+        Columns of numbers that are categories, besides those that are text or of a category's
+        data type.  With None there are no categories, and text is an error.
     n_basis : "auto", int or list of int, default="auto"
         Basis functions of every input, or of each; a power of two if named maps are
         quantized, and at most 193 in an automatic fit.  An input with one takes no part.
@@ -158,8 +163,11 @@ class FeatureLearningRegressor(CPDRegressor):
         Whether predictions are a vector.
     n_samples_fit_, n_samples_dropped_ : int
         Rows of positive weight, and rows of files left out because a value was missing.
+    schema_ : Schema
+        What each column of the table is taken for: a number, a category and its levels, a date
+        and its parts; ``schema_.inputs`` are the inputs that they become.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As everywhere in scikit-learn, of the columns.
 
     Examples
     --------
@@ -197,12 +205,14 @@ class FeatureLearningRegressor(CPDRegressor):
         "effort": [Interval(Real, 0, None, closed="neither")],
         "dtype": [StrOptions({"auto", "float64", "float32"})],
         "max_time": [None, Interval(Real, 0, None, closed="neither")],
+        "categorical_features": [None, StrOptions({FROM_DTYPE}), "array-like"],
     }
 
     def __init__(
         self,
         feature_maps: str | Sequence[FeatureMap] = "auto",
         *,
+        categorical_features: Any = FROM_DTYPE,
         n_basis: Any = "auto",
         rank: int | str = "auto",
         quantized: bool = True,
@@ -233,6 +243,7 @@ class FeatureLearningRegressor(CPDRegressor):
         verbose: int | str = "auto",
     ) -> None:
         self.feature_maps = feature_maps
+        self.categorical_features = categorical_features
         self.n_basis = n_basis
         self.rank = rank
         self.quantized = quantized
@@ -269,7 +280,8 @@ class FeatureLearningRegressor(CPDRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Dask collection or source of rows
-            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.
+            Inputs; a source of :func:`polyadic.open_rows` brings targets and weights along.  An
+            automatic fit takes any table: text and categories, flags, dates, and gaps anywhere.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
@@ -303,6 +315,10 @@ class FeatureLearningRegressor(CPDRegressor):
             and self.quantized
             and not self.nonnegative
         )
+
+    def _takes_tables(self) -> bool:
+        """Whether a fit takes categories and gaps: tables have rows for them."""
+        return self._searches()
 
     def _fit_automatically(self, data: Data, passed: Passed) -> None:
         """Learn features from few rows, then rank and penalty of all members together."""

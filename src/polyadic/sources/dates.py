@@ -11,6 +11,7 @@ _DAY, _HOUR = 86_400e6, 3_600e6  # in microseconds
 _WEEK = 7
 # What follows the name of the column in the name of an input; the first part is time itself.
 TIME, DAY_OF_YEAR, WEEKDAY, TIME_OF_DAY = "", "day of year", "weekday", "time of day"
+DATE_PARTS = (TIME, DAY_OF_YEAR, WEEKDAY, TIME_OF_DAY)
 
 
 def date_part(microseconds: NDArray[np.float64], part: str) -> NDArray[np.float64]:

@@ -75,7 +75,7 @@ class Column:
 
     def encode(self, values: Values, label: str) -> NDArray[np.float64]:
         """Return the inputs that the values of this column become, a column each."""
-        if values.kind == "gaps":
+        if values.gaps.all():  # nothing says of what kind they are
             return np.full((len(values.gaps), len(self.input_names)), np.nan)
         if self.kind == "date":
             self._check_date(values, label)
@@ -117,6 +117,22 @@ def _numbers(values: Values, label: str) -> NDArray[np.float64]:
         pairs = zip(values.levels, values.gaps.tolist(), strict=True)
         array = np.array([np.nan if gap else float(item) for item, gap in pairs])
     return _without_infinity(array, label)
+
+
+def is_plain(X: Any) -> bool:
+    """Whether a table is an array of numbers, which needs no reading."""
+    return isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+
+
+def count_gaps(X: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of gaps in each column of an array; raise where it has infinity."""
+    n_gaps = np.zeros(X.shape[1], dtype=np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = X.sum(axis=0, dtype=np.float64)  # finite where all numbers are
+    for place in np.flatnonzero(~np.isfinite(sums)).tolist():
+        column = _without_infinity(X[:, place], f"column {place}")
+        n_gaps[place] = np.count_nonzero(np.isnan(column))
+    return n_gaps
 
 
 def _without_infinity(array: NDArray[np.float64], label: str) -> NDArray[np.float64]:
@@ -265,6 +281,8 @@ class Schema:
         encoded : Encoded
             An array of doubles, and counts of what the fit had not seen.
         """
+        if is_plain(X) and self.is_numeric:
+            return self._encode_numbers(X)
         table = Table(X)
         self.check_columns(table.names, len(table))
         parts, unseen, gaps = [], [], []
@@ -272,16 +290,30 @@ class Schema:
             values = table.read(place, column.zone, as_text=column.has_text)
             part = column.encode(values, self.label(place))
             n_gaps = int(np.count_nonzero(values.gaps))
-            self._require_whole(n_gaps, place, values)
+            self._require_whole(n_gaps, place, values.gaps)
             parts.append(part)
             gaps.append(0 if column.n_gaps else n_gaps)
             unseen.append(_count_unseen(column, part, n_gaps))
         surprises = Surprises(tuple(unseen), tuple(gaps))
         return Encoded(np.ascontiguousarray(np.concatenate(parts, axis=1)), surprises)
 
-    def _require_whole(self, n_gaps: int, place: int, values: Values) -> None:
+    def _encode_numbers(self, X: NDArray[Any]) -> Encoded:
+        """Return an array of numbers as it is, and what the fit had not seen."""
+        self.check_columns(None, X.shape[1])
+        n_gaps = count_gaps(X)
+        for place in np.flatnonzero(n_gaps).tolist():
+            self._require_whole(int(n_gaps[place]), place, np.isnan(X[:, place]))
+        return Encoded(X, self.unseen_gaps(n_gaps.tolist()))
+
+    def unseen_gaps(self, n_gaps: Sequence[int]) -> Surprises:
+        """Return which of the gaps of each column are in one that had none in the fit."""
+        pairs = zip(n_gaps, self.columns, strict=True)
+        found = tuple(0 if column.n_gaps else n for n, column in pairs)
+        return Surprises((0,) * len(found), found)
+
+    def _require_whole(self, n_gaps: int, place: int, gaps: NDArray[np.bool_]) -> None:
         if self.is_whole and n_gaps:
-            row = int(np.argmax(values.gaps))
+            row = int(np.argmax(gaps))
             raise ValueError(
                 f"Input X contains NaN: {self.label(place)} has {n_gaps} gaps, the first in row "
                 f'{row}, and named feature maps cannot take them. Use feature_maps="auto", or '
@@ -303,7 +335,7 @@ class Schema:
         """Raise unless a table has the columns of the fit, in their order."""
         expected = [column.name for column in self.columns]
         if names is not None and self.has_names and list(names) != expected:
-            raise ValueError(_explain_columns(list(names), expected))
+            raise ValueError(explain_columns(list(names), expected))
         if n_columns != len(expected):
             raise ValueError(
                 f"`X` must have the {len(expected)} columns of the fit, got {n_columns}. Pass "
@@ -311,7 +343,7 @@ class Schema:
             )
 
 
-def _explain_columns(names: list[str], expected: list[str]) -> str:
+def explain_columns(names: list[str], expected: list[str]) -> str:
     """Return how the columns of a table differ from those of the fit, and what to do."""
     known, present = set(expected), set(names)
     missing = [repr(name) for name in expected if name not in present]

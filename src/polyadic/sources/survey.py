@@ -14,7 +14,7 @@ import numpy as np
 
 from polyadic.sources.columns import Kind, Level, Table, Values, is_gap, mixed_types, plain_level
 from polyadic.sources.dates import DateRange
-from polyadic.sources.schema import Column, Schema
+from polyadic.sources.schema import Column, Schema, count_gaps, is_plain
 
 FROM_DTYPE = "from_dtype"
 _ID_ROWS = 20  # from so many rows on, a column of text without two alike is worth a word
@@ -233,6 +233,14 @@ class Survey:
                 "from it. Leave it out, or make dates or numbers of it."
             )
         return told
+
+
+def learn_schema(X: Any, categorical_features: Any = FROM_DTYPE) -> tuple[Schema, list[str]]:
+    """Return the schema of training rows, and what about them their owner should look at."""
+    if is_plain(X) and not any(named_columns(categorical_features, None, X.shape[1])):
+        return Schema.of_numbers(None, X.shape[1], count_gaps(X)), []
+    survey = Survey.of(X, categorical_features)
+    return survey.schema(), survey.doubts()
 
 
 def named_columns(wanted: Any, names: Sequence[str] | None, n_columns: int) -> list[bool]:

@@ -16,8 +16,11 @@ from polyadic.rows.rows import Rows, require_two_dimensions
 _PIECE = 2**25  # numbers that are looked at at a time
 
 
-def check_inputs(X: Any) -> Tensor:
-    """Return a tensor of inputs; raise unless it has two dimensions and finite numbers."""
+def check_inputs(X: Any, *, gaps: bool = False) -> Tensor:
+    """Return a tensor of inputs; raise unless it has two dimensions and finite numbers.
+
+    With `gaps`, NaN is one.
+    """
     if X.layout != torch.strided:
         raise ValueError(f"`X` must be a dense tensor, got {X.layout}. Pass X.to_dense().")
     require_two_dimensions(X)
@@ -25,12 +28,18 @@ def check_inputs(X: Any) -> Tensor:
         raise ValueError(
             f"`X` must have at least one row and one input, got the shape {tuple(X.shape)}."
         )
-    return _finite(_real(X, "X"), "X")
+    return _finite(_real(X, "X"), "X", gaps=gaps)
 
 
-def check_rows(X: Any, y: Any, sample_weight: Any) -> tuple[Rows, bool]:
+def count_gaps(X: Any) -> list[int]:
+    """Return the number of gaps in each column."""
+    counts = torch.stack([torch.isnan(X[part]).sum(0) for part in _slices(X)])
+    return list(counts.sum(0).tolist())
+
+
+def check_rows(X: Any, y: Any, sample_weight: Any, *, gaps: bool = False) -> tuple[Rows, bool]:
     """Return the rows of positive weight, targets as columns, and whether `y` is a vector."""
-    X = check_inputs(X)
+    X = check_inputs(X, gaps=gaps)
     if y is None:
         raise ValueError("`y` must be given with `X`, got None. Pass the targets of the rows.")
     y = _beside(X, y, "y")
@@ -83,14 +92,15 @@ def _real(array: Tensor, name: str) -> Tensor:
     return array.to(torch.float32 if array.is_floating_point() else torch.float64)
 
 
-def _finite(array: Tensor, name: str) -> Tensor:
+def _finite(array: Tensor, name: str, *, gaps: bool = False) -> Tensor:
     """Return numbers as they are; raise where one is not finite."""
     for part in _slices(array):
-        bad = ~torch.isfinite(array[part])
+        bad = torch.isinf(array[part]) if gaps else ~torch.isfinite(array[part])
         if bad.any():
             row = part.start + int(bad.reshape(len(bad), -1).any(1).nonzero()[0])
+            what = "infinity" if gaps else "NaN or infinity"
             raise ValueError(
-                f"`{name}` must be finite, but row {row} holds NaN or infinity. Leave such rows "
+                f"`{name}` must be finite, but row {row} holds {what}. Leave such rows "
                 "out, or fill them in."
             )
     return array

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from polyadic.features.tables import N_KNOTS
 from polyadic.members import Member
 from polyadic.model.als import Model
 from polyadic.rows.scaling import InputScaling, TargetScaling
+from polyadic.sources.columns import Kind
+from polyadic.sources.dates import DATE_PARTS
+from polyadic.sources.schema import Column, Schema
 from polyadic.storage.container import Container
 from polyadic.storage.values import Decoder, Encoder, ModelFileError
 
@@ -97,16 +100,19 @@ class SavedModel:
                 raise ModelFileError(f"{name!r} is no fitted attribute.")
         _require(isinstance(self.estimator, str), "its estimator has no name.")
         _require(isinstance(self.notes, dict), "its notes are not a dictionary.")
-        n_inputs, members = self.fitted["n_features_in_"], self.fitted["members_"]
-        _require(isinstance(n_inputs, int), "its number of inputs is not a number.")
+        n_columns, members = self.fitted["n_features_in_"], self.fitted["members_"]
+        _require(isinstance(n_columns, int), "its number of inputs is not a number.")
         _require(isinstance(members, list) and len(members) > 0, "it has no members.")
         targets = self.fitted["target_scaling_"]
         _check_target_scaling(targets, self.fitted["_single_target"])
+        # Files of the first edition have no schema: every column is an input.
+        schema = self.fitted.get("schema_")
+        n_inputs = n_columns if schema is None else _check_schema(schema, n_columns)
         for member in members:
             _check_member(member, n_inputs, len(targets.mean))
         names = self.fitted.get("feature_names_in_")
         if names is not None:
-            fits = isinstance(names, np.ndarray) and names.shape == (n_inputs,)
+            fits = isinstance(names, np.ndarray) and names.shape == (n_columns,)
             _require(fits and names.dtype.kind in "OU", "its names do not fit its inputs.")
 
 
@@ -134,6 +140,22 @@ def _encode_each(encoder: Encoder, values: dict[str, Any], part: str) -> dict[st
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise ModelFileError(otherwise)
+
+
+def _check_schema(schema: Any, n_columns: int) -> int:
+    """Raise unless a schema holds together; return the number of inputs that it makes."""
+    sound = isinstance(schema, Schema) and isinstance(schema.columns, tuple)
+    sound = sound and len(schema.columns) == n_columns
+    for column in schema.columns if sound else ():
+        levels, parts = column.levels, column.parts
+        sound = sound and isinstance(column, Column) and column.kind in get_args(Kind)
+        sound = sound and isinstance(column.name, str) and type(column.n_gaps) is int
+        sound = sound and all(isinstance(each, tuple) for each in (levels, parts))
+        sound = sound and all(type(level) in (str, int, float) for level in levels)
+        sound = sound and set(parts) <= set(DATE_PARTS)
+        sound = sound and (column.kind != "date" or len(parts) > 0)
+    _require(sound, "what it says about columns does not hold together.")
+    return len(schema.inputs)
 
 
 def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:

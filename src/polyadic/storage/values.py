@@ -27,9 +27,11 @@ from polyadic.members import InputSummary, Member
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.search.trials import Trial
+from polyadic.sources.schema import Column, Schema
 
 # All that files hold, under the names that version 1 gave them.
 RECORDS: dict[str, type] = {
+    "Column": Column,
     "Epoch": Epoch,
     "Fit": Fit,
     "InputScaling": InputScaling,
@@ -40,6 +42,7 @@ RECORDS: dict[str, type] = {
     "Sweep": Sweep,
     "Plain": Plain,
     "Quantized": Quantized,
+    "Schema": Schema,
     "Table": Table,
     "Tabled": Tabled,
     "TargetScaling": TargetScaling,
