@@ -56,7 +56,10 @@ def write_columns(lines: Sequence[Mapping[str, str]]) -> Iterator[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     for row in rows:
         cells = zip(row, heads, widths, strict=True)
-        told = (f"{cell:>{width}}" if head == "gaps" else f"{cell:<{width}}" for cell, head, width in cells)
+        told = (
+            f"{cell:>{width}}" if head == "gaps" else f"{cell:<{width}}"
+            for cell, head, width in cells
+        )
         yield "  " + "  ".join(told).rstrip()
 
 

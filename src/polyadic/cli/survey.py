@@ -132,9 +132,7 @@ class Chosen:
         return self.source.targets[0]
 
 
-def choose_columns(
-    table: Table, target: str, ignore: Sequence[str], keep: Sequence[str]
-) -> Chosen:
+def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Sequence[str]) -> Chosen:
     """Read a table once, and leave out the columns that nothing can be learned from.
 
     Parameters

@@ -45,9 +45,7 @@ class Fitted:
     notes: dict[str, Any]
     interrupted: bool = False
 
-    def source(
-        self, table: Table, by_name: bool = False, target: str | None = None
-    ) -> RowSource:
+    def source(self, table: Table, by_name: bool = False, target: str | None = None) -> RowSource:
         """Return the rows of a table that is like the one of the fit, with a target or without."""
         self.expected.check(table, by_name, target)
         missing = "keep" if target is None else "drop"
@@ -244,9 +242,7 @@ def _notes(
         },
         "inputs": [
             {"name": name, "deciles": None if levels or np.isnan(found[0]) else found.tolist()}
-            for name, levels, found in zip(
-                inputs.names, inputs.n_levels, rows.deciles, strict=True
-            )
+            for name, levels, found in zip(inputs.names, inputs.n_levels, rows.deciles, strict=True)
         ],
         "held_out": None,
     }

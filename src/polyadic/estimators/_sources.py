@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from polyadic.estimators._tables import check_table, check_targets, learn_inputs, schema_of
+from polyadic.estimators._tables import check_table, check_targets, learn_inputs, schema_of, warn_of
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.rows.tensors import is_tensor, to_host
@@ -19,6 +19,7 @@ from polyadic.sources.columns import take_rows
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
 from polyadic.sources.schema import Schema
+from polyadic.sources.survey import FROM_DTYPE
 
 
 def training_source(
@@ -32,8 +33,7 @@ def training_source(
         )
     if isinstance(X, RowSource):
         _require_nothing_beside(y, sample_weight)
-        _set_names(estimator, X.names, len(X.names))
-        return FileSource(X)
+        return FileSource(_file_rows(estimator, X))
     if is_dask(X):
         from polyadic.sources.dask import DaskSource
 
@@ -49,8 +49,7 @@ def training_source(
 def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:
     """Check rows to predict, and what they are compared with where `y` is given."""
     if isinstance(X, RowSource):
-        check_names(estimator, X.names, len(X.names))
-        return FileSource(X)
+        return FileSource(file_rows_to_predict(estimator, X))
     if is_dask(X):
         from polyadic.sources.dask import DaskSource
 
@@ -65,6 +64,12 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     if sample_weight is not None:
         weight = _check_sample_weight(to_host(sample_weight), targets, dtype=np.float64)
     return ArraySource(Rows(inputs, targets, weight), schema_of(estimator).inputs)
+
+
+def file_rows_to_predict(estimator: Any, rows: RowSource) -> RowSource:
+    """Return rows in files as the inputs of the fit."""
+    check_names(estimator, rows.names, len(rows.names))
+    return rows.encoded(schema_of(estimator))
 
 
 def _inputs_to_predict(estimator: Any, X: Any) -> Any:
@@ -106,6 +111,17 @@ def _require_nothing_beside(y: Any, sample_weight: Any) -> None:
             "`y` and `sample_weight` must be None when `X` is a source of rows, which names "
             "its own. Pass target=… and weight=… to open_rows."
         )
+
+
+def _file_rows(estimator: Any, rows: RowSource) -> RowSource:
+    """Learn the schema of rows in files; named feature maps take numbers, which need no pass."""
+    _set_names(estimator, rows.names, len(rows.names))
+    if estimator._takes_tables() or not rows.is_plain:
+        wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
+        schema, doubts = rows.learn_schema(wanted)
+        estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
+        warn_of(doubts)
+    return rows.encoded(estimator.schema_)
 
 
 def _training_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -32,12 +33,17 @@ def learn_inputs(estimator: Any, X: Any) -> NDArray[Any]:
     wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
     schema, doubts = learn_schema(X, wanted)
     estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
-    for doubt in doubts:
-        warnings.warn(doubt, TableWarning, stacklevel=9)
+    warn_of(doubts, stacklevel=10)
     if is_plain(X) and schema.is_numeric:
         return np.asarray(X)
     encoded: NDArray[np.float64] = estimator.schema_.encode(X).X
     return encoded
+
+
+def warn_of(doubts: Sequence[str], stacklevel: int = 9) -> None:
+    """Warn of what about columns their owner should look at."""
+    for doubt in doubts:
+        warnings.warn(doubt, TableWarning, stacklevel=stacklevel)
 
 
 def check_table(

@@ -66,10 +66,6 @@ class RowSource:
         The targets.
     weight : str or None
         The column of weights.
-    n_dropped : int or None
-        Rows that the last pass left out because a value was missing; None before the first.
-    surprises : Surprises or None
-        Levels and gaps that the fit had not seen, in the last pass.
     """
 
     def __init__(
@@ -85,10 +81,10 @@ class RowSource:
         self.files = [file.path for file in files]
         self.names, self.targets, self.weight = list(names), list(targets), weight
         self.single_target = single_target
-        self.n_dropped: int | None = None
-        self.surprises: Surprises | None = None
         self._missing = missing
         self._schema: Schema | None = None
+        # What the last pass counted; those who read the same rows as others share it.
+        self._last: list[_Tally] = []
         # A part is told by the hash of rows as all rows have them encoded.
         self._part: Part | None = None
         self._hashed_by: Schema | None = None
@@ -96,24 +92,29 @@ class RowSource:
         self._columns = [*names, *self._others]
 
     @property
+    def n_dropped(self) -> int | None:
+        """Rows that the last pass left out because a value was missing; None before the first."""
+        return self._last[0].dropped if self._last else None
+
+    @property
     def schema(self) -> Schema:
         """How columns become inputs: as a fit says, or as one pass over the rows tells."""
         if self._schema is None:
-            self._schema = self.learn_schema()
+            self._schema, _ = self.learn_schema()
         return self._schema
 
     @property
     def inputs(self) -> Inputs:
         """The inputs that the columns become."""
-        return Inputs.of_numbers(self.names) if self._is_plain else self.schema.inputs
+        return Inputs.of_numbers(self.names) if self.is_plain else self.schema.inputs
 
     def warn_of_surprises(self) -> None:
         """Warn of levels and gaps that the fit had not seen, after a pass over all rows."""
-        if self._schema is not None and self.surprises is not None:
-            self.surprises.warn(self._schema)
+        if self._schema is not None and self._last:
+            self._last[0].surprises.warn(self._schema)
 
-    def learn_schema(self, categorical_features: Any = FROM_DTYPE) -> Schema:
-        """Read all rows once, and return how their columns become inputs.
+    def learn_schema(self, categorical_features: Any = FROM_DTYPE) -> tuple[Schema, list[str]]:
+        """Read all rows once, and return how their columns become inputs, and doubts about it.
 
         Parameters
         ----------
@@ -121,19 +122,33 @@ class RowSource:
             Columns that are categories besides those of text.
         """
         named = named_columns(categorical_features, self.names, len(self.names))
-        if self._is_plain and not any(named):
+        if self.is_plain and not any(named):
             gaps = np.zeros(len(self.names), dtype=np.int64)
             for values in self._rows():
-                gaps += np.isnan(values[: len(self.names)]).sum(axis=1)
-            return Schema.of_numbers(self.names, len(self.names), gaps)
-        total: Survey | None = None
+                counts = slice(None) if self.weight is None else values[-1] > 0
+                gaps += np.isnan(values[: len(self.names), counts]).sum(axis=1)
+            return Schema.of_numbers(self.names, len(self.names), gaps), []
+        total, tally = None, _Tally(len(self.names))
         for file in self._files:
-            for batch in self._checked(file, _Tally(len(self.names))):
-                part = _survey_batch(file, batch, self.names, categorical_features)
+            for batch in self._checked(file, tally):
+                part = self._survey(file, batch, categorical_features)
                 total = part if total is None else total + part
+        self._last[:] = [tally]
         if total is None:
-            return Schema.of_numbers(self.names, len(self.names))
-        return total.schema()
+            return Schema.of_numbers(self.names, len(self.names)), []
+        return total.schema(), total.doubts()
+
+    def _survey(self, file: RowFile, batch: Any, categorical_features: Any) -> Survey:
+        """Return what the rows that count tell about their columns; an error names the file."""
+        import pyarrow
+
+        if self.weight is not None:
+            batch = batch.filter(number_rows(batch, [self.weight])[0] > 0)
+        frame = pyarrow.Table.from_batches([batch]).select(self.names)
+        try:
+            return Survey.of(frame, categorical_features)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{file.path}: {error}") from error
 
     def encoded(self, schema: Schema) -> RowSource:
         """Return the rows as a fit sees them; text of CSV files is read as what it was there.
@@ -147,11 +162,11 @@ class RowSource:
         kinds = kinds_of(schema, self.names)
         source = copy(self)
         source._files = [file.read_as(kinds) for file in self._files]
-        source._schema, source.n_dropped, source.surprises = schema, None, None
+        source._schema = schema
         return source
 
     @property
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether all columns are numbers, which need no encoding."""
         return all(file.types[name] == NUMBER for file in self._files for name in self.names) and (
             self._schema is None or self._schema.is_numeric
@@ -200,9 +215,7 @@ class RowSource:
     def kinds(self) -> dict[str, str]:
         """What each column is in the first file that has values: a number, text or a date."""
         return {
-            name: next(
-                (file.types[name] for file in self._files if name not in file.empty), NUMBER
-            )
+            name: next((file.types[name] for file in self._files if name not in file.empty), NUMBER)
             for name in self._columns
         }
 
@@ -266,8 +279,8 @@ class RowSource:
 
     def _take_part(self, part: Part) -> RowSource:
         source = copy(self)
-        source._part, source.n_dropped = part, None
-        if not self._is_plain:
+        source._part, source._last = part, []
+        if not self.is_plain:
             # Those who learn from a part do not know the levels of the others.
             source._hashed_by, source._schema = self.schema, None
         return source
@@ -299,8 +312,8 @@ class RowSource:
         """Yield inputs, targets and weights × rows of what is left after the check of every row."""
         tally = _Tally(len(self.names))
         for file in self._files:
-            yield from (self._numbers if self._is_plain else self._encode)(file, tally)
-        self.n_dropped, self.surprises = tally.dropped, tally.surprises
+            yield from (self._numbers if self.is_plain else self._encode)(file, tally)
+        self._last[:] = [tally]
 
     def _numbers(self, file: RowFile, tally: _Tally) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a file whose columns are all numbers."""
@@ -399,19 +412,6 @@ def _gaps_of(file: RowFile, batch: Any, names: Sequence[str]) -> NDArray[np.floa
         else:
             row[np.asarray(batch.column(name).is_null())] = np.nan
     return values
-
-
-def _survey_batch(
-    file: RowFile, batch: Any, names: Sequence[str], categorical_features: Any
-) -> Survey:
-    """Return what rows tell about their columns; an error names the file."""
-    import pyarrow
-
-    try:
-        frame = pyarrow.Table.from_batches([batch]).select(list(names))
-        return Survey.of(frame, categorical_features)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{file.path}: {error}") from error
 
 
 def _encode_batch(file: RowFile, batch: Any, names: Sequence[str], schema: Schema) -> Encoded:
