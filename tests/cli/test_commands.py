@@ -20,6 +20,7 @@ from click.testing import CliRunner
 import polyadic
 from polyadic.cli import main
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
+from polyadic.sources.files.row_source import SPLIT_SEED
 from tests.small import data_of
 
 QUICK = ["--rank", "3", "--n-basis", "4", "--max-iter", "4"]
@@ -74,7 +75,7 @@ def test_held_out_rows_are_not_fitted_on(run, table):
     assert facts["held_out"]["rows"] == 12
     X = np.column_stack([table[name] for name in "abc"])
     y = table["out"].to_numpy()
-    _, held = data_of(X, y[:, None]).split(0.2, seed=0)
+    _, held = data_of(X, y[:, None]).split(0.2, seed=SPLIT_SEED)
     out = held.mask(X, y[:, None])
     model = polyadic.FeatureLearningRegressor(rank=3, n_basis=4, max_iter=4, random_state=0)
     model.fit(X[~out], y[~out])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from polyadic.sources.schema import Column, Schema
@@ -67,6 +68,8 @@ def _describe(
     column: Column, n_rows: int, deciles: Sequence[float] | None, note: str | None
 ) -> dict[str, str]:
     """Return the line of a column that is an input."""
+    from polyadic.inspection import write_number
+
     notes = [] if note is None else [note]
     values = ""
     if column.levels:
@@ -74,9 +77,10 @@ def _describe(
         notes += ["one level: takes no part"] * (len(column.levels) == 1)
     elif deciles is not None:
         low, high = deciles[0], deciles[-1]
-        values = f"{_day(low)} to {_day(high)}" if column.kind == "date" else f"{low:g} to {high:g}"
+        write = _day if column.kind == "date" else partial(write_number, digits=6)
+        values = f"{write(low)} to {write(high)}"
         if low == high and column.kind == "number":
-            values, notes = f"{low:g}", [*notes, "one value: takes no part"]
+            values, notes = write(low), [*notes, "one value: takes no part"]
     else:
         notes.append("empty: takes no part")
     notes += [part for part in [", ".join(part for part in column.parts if part)] if part]

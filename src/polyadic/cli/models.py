@@ -25,6 +25,7 @@ from polyadic.cli.tables import read_table
 from polyadic.cli.training import Fitted, fit_model, open_model
 from polyadic.sources.files.sniff import CsvFormat
 
+_LEAST_RELEVANCE = 0.001
 _FILE = click.Path(exists=True, dir_okay=False)
 _DATA = click.Path(exists=True)
 _BY_NAME = click.option(
@@ -265,21 +266,25 @@ def _describe_learned(inputs: list[dict[str, Any]]) -> Iterator[str]:
 
     yield "Inputs by relevance: how predictions change without one, as a part of their variance"
     used = [entry for entry in inputs if entry["kind"] != "unused"]
+    told = [entry for entry in used if entry["relevance"] >= _LEAST_RELEVANCE] or used
     rows = [["", "relevance", "kernel", "length scale", "basis functions"]]
-    for entry in sorted(used, key=lambda entry: -entry["relevance"]):
-        length = write_number(entry["length_scale"], 2)
+    for entry in sorted(told, key=lambda entry: -entry["relevance"]):
+        # The trend may use an input that no kernel does.
+        length = "–" if entry["length_scale"] is None else write_number(entry["length_scale"], 2)
         learned = [describe_kernel(entry["kernel"]), length, str(entry["n_basis"])]
         rows.append([entry["name"], write_part(entry["relevance"]), *learned])
-    columns = zip(*rows, strict=True)
-    widths = [max(len(cell) for cell in column) for column in columns]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     # Text stands on the left, numbers on the right.
     sides = "<><>>"
     for row in rows:
         cells = zip(row, sides, widths, strict=True)
         yield "  " + "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
     yield "  Length scales are in units of an input's range."
-    if len(used) < len(inputs):
-        yield f"  Unused: {', '.join(e['name'] for e in inputs if e['kind'] == 'unused')}"
+    hardly = [entry["name"] for entry in used if entry not in told]
+    unused = [entry["name"] for entry in inputs if entry["kind"] == "unused"]
+    for what, names in (("Less than 0.1 %", hardly), ("Unused", unused)):
+        if names:
+            yield f"  {what}: {', '.join(names)}"
 
 
 def _span(entry: dict[str, Any]) -> list[str]:

@@ -38,6 +38,8 @@ from polyadic.sources.survey import FROM_DTYPE, Survey, named_columns
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
 _BATCH_BYTES = 2**21
 _LEAST_ROWS, _MOST_ROWS = 1024, 2**16
+SPLIT_SEED = 2**40
+"""What is added to the seed of a split; seeds of fits are smaller."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +255,8 @@ class RowSource:
             raise ValueError(f"`fraction` must be between 0 and 1, got {fraction!r}.")
         if self._part is not None:
             raise ValueError("This source is a part already. Split the one that open_rows returns.")
+        # A fit holds rows out by seeds of its own; by the same hash it would find none.
+        seed += SPLIT_SEED
         hashes = self._first_hashes(seed)
         kept, held_out = holdout.split(len(hashes), lambda _: hashes, fraction, seed)
         return self._take_part(kept), self._take_part(held_out or Part(seed, above=2**64 - 1))
