@@ -176,6 +176,15 @@ def test_levels_go_by_their_count_and_then_by_their_text():
     assert column.levels == ("a", "c", "b", "d")
 
 
+def test_a_weight_is_a_count_of_levels():
+    frame = pd.DataFrame({"c": ["a", "a", "b", "c"]})
+    weight = np.array([1.0, 1.0, 3.0, 4.0])
+    repeated = frame.iloc[np.repeat(np.arange(4), weight.astype(int))]
+    schema = Survey.of(frame, weight=weight).schema()
+    assert schema.columns[0].levels == ("c", "b", "a")
+    assert Survey.of(repeated).schema() == schema
+
+
 def test_levels_that_are_not_used_do_not_exist():
     frame = pd.DataFrame({"c": pd.Categorical(["x", "y"], categories=["z", "y", "x", "w"])})
     (column,) = Survey.of(frame).schema().columns
@@ -288,6 +297,15 @@ def test_a_column_of_ids_is_told():
     (told,) = Survey.of(frame).doubts()
     assert "column 'id'" in told
     assert not Survey.of(frame[:10]).doubts()
+
+
+def test_gaps_have_the_same_bits():
+    odd = np.copysign(NAN, -1.0)
+    assert np.array(odd).view(np.int64) != np.array(NAN).view(np.int64)
+    array = np.array([[odd, 1.0], [2.0, NAN]])
+    for table in (array, pd.DataFrame(array), array.astype(object)):
+        gaps = Survey.of(table).schema().encode(table).X[[0, 1], [0, 1]]
+        np.testing.assert_array_equal(gaps.view(np.int64), np.array([NAN] * 2).view(np.int64))
 
 
 def test_numbers_in_an_array_of_text_are_numbers():

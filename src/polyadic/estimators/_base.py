@@ -330,6 +330,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         tags.input_tags.allow_nan = self._takes_tables()
+        tags.input_tags.categorical = self._takes_tables()
         return tags
 
     def _takes_tables(self) -> bool:

@@ -169,7 +169,7 @@ def _table_rows(
     used = np.ones(len(y), dtype=bool) if weight is None else weight > 0
     if not used.all():  # rows that do not count have no say in what a column is
         X, y, weight = take_rows(X, used), y[used], None if weight is None else weight[used]
-    inputs = learn_inputs(estimator, X)
+    inputs = learn_inputs(estimator, X, weight)
     return Rows(inputs, y.reshape(len(y), -1), weight), y.ndim == 1
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_y, validate_data
 
 from polyadic.rows.tensors import to_host
 from polyadic.sources.columns import Table, is_frame
-from polyadic.sources.schema import Schema, TableWarning, explain_columns, is_plain
+from polyadic.sources.schema import Schema, TableWarning, explain_columns, is_plain, same_gaps
 from polyadic.sources.survey import FROM_DTYPE, learn_schema
 
 _MOST_ROWS = 5  # that an error names
@@ -28,14 +28,14 @@ def schema_of(estimator: Any) -> Schema:
     return Schema.of_numbers(names, estimator.n_features_in_).whole()
 
 
-def learn_inputs(estimator: Any, X: Any) -> NDArray[Any]:
+def learn_inputs(estimator: Any, X: Any, weight: NDArray[np.float64] | None) -> NDArray[Any]:
     """Learn the schema of checked training rows, and return them as inputs."""
     wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
-    schema, doubts = learn_schema(X, wanted)
+    schema, doubts = learn_schema(X, wanted, weight)
     estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
     warn_of(doubts, stacklevel=10)
     if is_plain(X) and schema.is_numeric:
-        return np.asarray(X)
+        return same_gaps(X, [column.n_gaps for column in schema.columns])
     encoded: NDArray[np.float64] = estimator.schema_.encode(X).X
     return encoded
 

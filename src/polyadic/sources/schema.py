@@ -135,6 +135,11 @@ def count_gaps(X: NDArray[Any]) -> NDArray[np.int64]:
     return n_gaps
 
 
+def same_gaps(X: NDArray[Any], n_gaps: Any = 1) -> NDArray[Any]:
+    """Return an array whose gaps are all the same NaN: by their bits, which rows are hashed by."""
+    return np.where(np.isnan(X), np.nan, X) if np.any(n_gaps) else X
+
+
 def _without_infinity(array: NDArray[np.float64], label: str) -> NDArray[np.float64]:
     if np.isinf(array).any():
         row = int(np.argmax(np.isinf(array)))
@@ -295,7 +300,7 @@ class Schema:
             gaps.append(0 if column.n_gaps else n_gaps)
             unseen.append(_count_unseen(column, part, n_gaps))
         surprises = Surprises(tuple(unseen), tuple(gaps))
-        return Encoded(np.ascontiguousarray(np.concatenate(parts, axis=1)), surprises)
+        return Encoded(same_gaps(np.concatenate(parts, axis=1)), surprises)
 
     def _encode_numbers(self, X: NDArray[Any]) -> Encoded:
         """Return an array of numbers as it is, and what the fit had not seen."""
@@ -303,7 +308,7 @@ class Schema:
         n_gaps = count_gaps(X)
         for place in np.flatnonzero(n_gaps).tolist():
             self._require_whole(int(n_gaps[place]), place, np.isnan(X[:, place]))
-        return Encoded(X, self.unseen_gaps(n_gaps.tolist()))
+        return Encoded(same_gaps(X, n_gaps), self.unseen_gaps(n_gaps.tolist()))
 
     def unseen_gaps(self, n_gaps: Sequence[int]) -> Surprises:
         """Return which of the gaps of each column are in one that had none in the fit."""

@@ -5,12 +5,14 @@ A survey of training rows becomes the `Schema` of a fit.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyadic.sources.columns import Kind, Level, Table, Values, is_gap, mixed_types, plain_level
 from polyadic.sources.dates import DateRange
@@ -32,8 +34,8 @@ class ColumnSurvey:
         What it holds.
     n_rows, n_gaps : int
         How many rows there are, and how many of them have nothing.
-    counts : Counter
-        How often each level of a category is there.
+    counts : dict
+        How often each level of a category is there; where rows have weights, their sum.
     order : tuple
         Levels of an ordered category.
     zone : str, optional
@@ -46,13 +48,21 @@ class ColumnSurvey:
     kind: Kind
     n_rows: int
     n_gaps: int
-    counts: Counter[Level] = field(default_factory=Counter)
+    counts: dict[Level, float] = field(default_factory=dict)
     order: tuple[Level, ...] = ()
     zone: str | None = None
     dates: DateRange | None = None
 
     @classmethod
-    def of(cls, values: Values, label: str, *, is_named: bool, takes_text: bool) -> ColumnSurvey:
+    def of(
+        cls,
+        values: Values,
+        label: str,
+        weight: NDArray[np.float64] | None = None,
+        *,
+        is_named: bool,
+        takes_text: bool,
+    ) -> ColumnSurvey:
         """Sum up a column; one that is named as a category is one."""
         n_rows, n_gaps = len(values.gaps), int(np.count_nonzero(values.gaps))
         if values.kind == "gaps" or n_gaps == n_rows:
@@ -70,7 +80,7 @@ class ColumnSurvey:
             return cls(label, "number", n_rows, n_gaps)
         if values.kind == "order" and not is_named:
             return cls(label, "order", n_rows, n_gaps, order=values.order)
-        counts = _count_levels(values, label)
+        counts = _count_levels(values, label, weight)
         if not takes_text:
             if _has_text(counts):
                 raise ValueError(
@@ -87,7 +97,9 @@ class ColumnSurvey:
         else:
             known = self
             self._require_same(other)
-        counts = self.counts + other.counts
+        counts = dict(self.counts)
+        for level, count in other.counts.items():
+            counts[level] = counts.get(level, 0) + count
         dates = known.dates
         if self.dates is not None and other.dates is not None:
             dates = self.dates + other.dates
@@ -172,7 +184,12 @@ class Survey:
     columns: tuple[ColumnSurvey, ...]
 
     @classmethod
-    def of(cls, X: Any, categorical_features: Any = FROM_DTYPE) -> Survey:
+    def of(
+        cls,
+        X: Any,
+        categorical_features: Any = FROM_DTYPE,
+        weight: NDArray[np.float64] | None = None,
+    ) -> Survey:
         """Sum up a piece of a table.
 
         Parameters
@@ -182,6 +199,8 @@ class Survey:
         categorical_features : "from_dtype", None, or list of names, places or bool
             Columns that are categories besides those of text or of a category's data type; with
             None there are none at all.
+        weight : ndarray, optional
+            How often each row counts.
 
         Returns
         -------
@@ -195,6 +214,7 @@ class Survey:
             ColumnSurvey.of(
                 table.read(place, as_text=named[place]),
                 table.label(place),
+                weight,
                 is_named=named[place],
                 takes_text=takes_text,
             )
@@ -235,11 +255,13 @@ class Survey:
         return told
 
 
-def learn_schema(X: Any, categorical_features: Any = FROM_DTYPE) -> tuple[Schema, list[str]]:
+def learn_schema(
+    X: Any, categorical_features: Any = FROM_DTYPE, weight: NDArray[np.float64] | None = None
+) -> tuple[Schema, list[str]]:
     """Return the schema of training rows, and what about them their owner should look at."""
     if is_plain(X) and not any(named_columns(categorical_features, None, X.shape[1])):
         return Schema.of_numbers(None, X.shape[1], count_gaps(X)), []
-    survey = Survey.of(X, categorical_features)
+    survey = Survey.of(X, categorical_features, weight)
     return survey.schema(), survey.doubts()
 
 
@@ -300,17 +322,31 @@ def _entry_kind(item: Any) -> type | None:
     return None
 
 
-def _count_levels(values: Values, label: str) -> Counter[Level]:
+def _count_levels(
+    values: Values, label: str, weight: NDArray[np.float64] | None
+) -> dict[Level, float]:
     """Return how often each level is there; raise where levels are of two kinds."""
-    counts: Counter[Level] = Counter()
-    for level, count in Counter(values.levels).items():
+    counts: dict[Level, float] = {}
+    for level, count in _count(values.levels, weight).items():
         if not is_gap(level):
-            counts[plain_level(level)] += count
+            plain = plain_level(level)
+            counts[plain] = counts.get(plain, 0) + count
     texts = [level for level in counts if isinstance(level, str)]
     if texts and len(texts) < len(counts):
         raise mixed_types(label, texts[0], next(v for v in counts if not isinstance(v, str)))
     return counts
 
 
-def _has_text(counts: Counter[Level]) -> bool:
+def _count(items: list[Any], weight: NDArray[np.float64] | None) -> Mapping[Any, float]:
+    """Return how often each item is there; weights are counts."""
+    if weight is None:
+        return Counter(items)
+    weights: dict[Any, list[float]] = {}
+    for item, each in zip(items, weight.tolist(), strict=True):
+        weights.setdefault(item, []).append(each)
+    # Exact sums do not depend on the order of the rows.
+    return {item: math.fsum(each) for item, each in weights.items()}
+
+
+def _has_text(counts: Mapping[Level, float]) -> bool:
     return isinstance(next(iter(counts), None), str)

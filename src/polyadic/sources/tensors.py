@@ -28,7 +28,11 @@ def check_inputs(X: Any, *, gaps: bool = False) -> Tensor:
         raise ValueError(
             f"`X` must have at least one row and one input, got the shape {tuple(X.shape)}."
         )
-    return _finite(_real(X, "X"), "X", gaps=gaps)
+    inputs = _finite(_real(X, "X"), "X", gaps=gaps)
+    if gaps and any(count_gaps(inputs)):
+        # All gaps are the same NaN by their bits, which rows are hashed by.
+        return inputs.masked_fill(torch.isnan(inputs), torch.nan)
+    return inputs
 
 
 def count_gaps(X: Any) -> list[int]:
