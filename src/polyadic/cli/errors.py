@@ -23,6 +23,7 @@ _REMEDIES = {
     "stray": "Fix the file, or pass --na {!r} to read it as a gap.",
     "fit": "Fix the file.",
     "thousands": "Remove these marks from the numbers: they are no decimal marks.",
+    "commas": "Remove commas that separate thousands, and keep those that are decimals.",
     "decimal": "Pass --decimal ','.",
     "marks": "Write all numbers with one decimal mark.",
     "encoding": "Pass --encoding cp1252, or another.",

@@ -97,7 +97,6 @@ def csv_options(command: F) -> F:
         na: Sequence[str],
         **options: Any,
     ) -> Any:
-        check_encoding(encoding)
         csv = CsvFormat(delimiter, decimal, tuple(na), encoding)
         return command(*args, csv=csv, **options)
 
@@ -108,7 +107,9 @@ def csv_options(command: F) -> F:
     ):
         wrapped = click.option(flag, callback=_one_character, help=text)(wrapped)
     wrapped = click.option(
-        "--encoding", help="Encoding of a CSV file; UTF-8 or what the file tells by default."
+        "--encoding",
+        callback=_known_encoding,
+        help="Encoding of a CSV file, such as cp1252; told from the file by default.",
     )(wrapped)
     return click.option(  # type: ignore[no-any-return]
         "--na",
@@ -127,6 +128,14 @@ def _one_character(ctx: click.Context, param: click.Parameter, value: str | None
     value = "\t" if value == "\\t" else value
     if value is not None and (len(value) != 1 or not value.isascii()):
         raise click.BadParameter(f"must be one character, got {value!r}.")
+    return value
+
+
+def _known_encoding(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    try:
+        check_encoding(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     return value
 
 

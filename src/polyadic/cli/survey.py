@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import Mistake, warn
-from polyadic.cli.tables import Table, list_names
+from polyadic.cli.tables import Table, cut, list_names
 from polyadic.sources.files.row_files import NUMBER, TEXT, number_rows
 from polyadic.sources.files.row_source import RowSource
 
@@ -76,12 +76,13 @@ class RowNames:
 
 @dataclass(frozen=True)
 class Survey:
-    """How many rows a table has, and which of its columns seem to number or to name them."""
+    """How many rows a table has, and columns that number or name them, or are empty."""
 
     n_rows: int
     n_targets: int
     row_numbers: list[str]
     row_names: list[str]
+    empty: list[str]
 
     @classmethod
     def of(cls, source: RowSource) -> Survey:
@@ -89,17 +90,22 @@ class Survey:
         (target,), kinds = source.targets, source.kinds
         numbers = {name: RowNumbers() for name in source.names if kinds[name] == NUMBER}
         texts = {name: RowNames() for name in source.names if kinds[name] == TEXT}
+        gaps = dict.fromkeys(source.names, 0)
         n_rows = n_targets = 0
         for batch in source.frames():
             n_rows += batch.num_rows
             n_targets += batch.num_rows - batch.column(target).null_count
+            for name in gaps:
+                gaps[name] += batch.column(name).null_count
             for values, name in zip(number_rows(batch, list(numbers)), numbers, strict=True):
                 numbers[name].add(values)
             for name, each in texts.items():
                 if each.texts is not None:
                     each.add(batch.column(name).to_pylist())
-        found = [[name for name in each if each[name].found] for each in (numbers, texts)]
-        return cls(n_rows, n_targets, *found)
+        row_numbers = [name for name, each in numbers.items() if each.found]
+        row_names = [name for name, each in texts.items() if each.found]
+        empty = [name for name, count in gaps.items() if count == n_rows]
+        return cls(n_rows, n_targets, row_numbers, row_names, empty)
 
 
 @dataclass(frozen=True)
@@ -153,12 +159,16 @@ def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Seque
     if not survey.n_targets:
         raise Mistake(f"{table.path} has no values in the target {target!r}. Pass --target.")
     row_names = [name for name in survey.row_names if name not in keep]
-    if row_names:
-        left_out |= dict.fromkeys(row_names, _ROW_NAME)
+    if row_names or survey.empty:
+        left_out |= dict.fromkeys(row_names, _ROW_NAME) | dict.fromkeys(survey.empty, "empty")
         source = _source(table, target, left_out)
     row_numbers = [name for name in survey.row_numbers if name not in keep]
     notes = source.notes | dict.fromkeys(row_numbers, "may be a row number or an id")
-    _warn(source, index, row_names, row_numbers)
+    examples = {name: text for file in table.files for name, text in file.examples.items()}
+    told = [
+        f"{name!r} ({examples[name]})" if name in examples else repr(name) for name in row_names
+    ]
+    _warn(source, index, told, row_numbers)
     return Chosen(table, source, survey.n_rows, left_out, notes)
 
 
@@ -175,12 +185,11 @@ def _warn(
     """Say what users might want otherwise."""
     for remark in source.remarks:
         warn(remark)
-    for names, why in ((index, _INDEX), (row_names, _ROW_NAME)):
-        if names:
-            warn(
-                f"{list_names(names)}: left out, {why}. Pass --keep NAME to use it, or --ignore "
-                "NAME to leave it out without a word."
-            )
+    keep = "Pass --keep NAME to use it, or --ignore NAME to leave it out without a word."
+    if index:
+        warn(f"{list_names(index)}: {_INDEX}, left out. {keep}")
+    if row_names:
+        warn(f"{cut(row_names)}: {_ROW_NAME}, left out. {keep}")
     if row_numbers:
         warn(
             f"{list_names(row_numbers)} may be a row number or an id: all values differ, or they "

@@ -118,6 +118,10 @@ class Expected:
 
 def list_names(names: Sequence[str]) -> str:
     """Return names as an error shows them: the first ten, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    more = len(names) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return cut([repr(name) for name in names])
+
+
+def cut(texts: Sequence[str]) -> str:
+    """Return the first ten of some texts, and how many more there are."""
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

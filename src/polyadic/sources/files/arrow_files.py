@@ -71,7 +71,7 @@ class ParquetRows(RowFile):
                     for batch in file.iter_batches(
                         n_rows, row_groups=[group], columns=list(columns), use_threads=False
                     ):
-                        yield group, batch
+                        yield group, _with_numbers(batch)
 
 
 class CsvRows(RowFile):
@@ -143,8 +143,14 @@ class CsvRows(RowFile):
         self._stored_types = dict(zip(names, first.schema.types, strict=True))
         if self._csv.decimal == ",":
             self._remark_on_thousands(first)
-        for name in names:
-            yield name, self._look_at(name, first.column(names.index(name)))
+        found = [self._look_at(name, first.column(place)) for place, name in enumerate(names)]
+        if "decimal" in self.remedies.values():
+            # Where some commas are decimals beyond doubt, others may be so too.
+            doubtful = [n for n, remedy in self.remedies.items() if remedy == "thousands"]
+            self.remedies |= dict.fromkeys(doubtful, "commas")
+            told = dict.fromkeys(doubtful, "has commas of thousands or of decimals")
+            found = [told.get(name, kind) for name, kind in zip(names, found, strict=True)]
+        yield from zip(names, found, strict=True)
 
     def _first_block(self) -> Any:
         """Return the first rows as Arrow types them."""
@@ -228,7 +234,7 @@ class CsvRows(RowFile):
         try:
             with self._open(_CSV_BLOCK, column_types=kinds, include_columns=list(columns)) as file:
                 for batch in file:
-                    yield None, self._convert(batch)
+                    yield None, _with_numbers(self._convert(batch))
                     done += batch.num_rows
         except READ_ERRORS as error:
             raise self._explain(error, done) from error
@@ -283,6 +289,8 @@ def _kind_of(kind: Any) -> str:
         types.is_floating,
         types.is_boolean,
         types.is_decimal,
+        types.is_time,
+        types.is_duration,
         types.is_null,
     )
     if any(is_kind(kind) for is_kind in numeric):
@@ -294,3 +302,17 @@ def _kind_of(kind: Any) -> str:
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return TEXT
     return f"is of type {kind}"
+
+
+def _with_numbers(batch: Any) -> Any:
+    """Return a batch in which times of the day are hours, and durations days."""
+    from pyarrow import compute, types
+
+    for place, field in enumerate(batch.schema):
+        if types.is_time(field.type) or types.is_duration(field.type):
+            ticks = compute.cast(batch.column(place), f"int{field.type.bit_width}")
+            second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[field.type.unit]
+            unit = 3600 * second * (1 if types.is_time(field.type) else 24)
+            numbers = compute.divide(compute.cast(ticks, "float64"), unit)
+            batch = batch.set_column(place, field.name, numbers)
+    return batch

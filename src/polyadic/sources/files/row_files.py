@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from polyadic.sources.files.sniff import FormatError, is_number
 
 NUMBER, TEXT, DATE = "number", "text", "date"
-"""What columns may be; true and false are numbers, and so is the time of a day, in hours."""
+"""What columns may be; true and false are numbers, and so are times of the day, in hours, and
+durations, in days."""
 
 KINDS = (NUMBER, TEXT, DATE)
 READ_ERRORS = (OSError, ValueError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
@@ -43,6 +44,7 @@ _REMEDIES = {
     "stray": "Fix the file, or pass na=[{!r}] to open_rows to read it as a gap.",
     "fit": "Fix the file.",
     "thousands": "Remove them from these numbers: they are not decimal marks.",
+    "commas": "Remove commas that separate thousands, and keep those that are decimals.",
     "decimal": "Pass decimal=',' to open_rows.",
     "marks": "Write all numbers with one decimal mark.",
     "encoding": "Pass encoding='cp1252', or another, to open_rows.",

@@ -144,11 +144,13 @@ class RowSource:
         """Return what the rows that count tell about their columns; an error names the file."""
         import pyarrow
 
+        weight = None
         if self.weight is not None:
             batch = batch.filter(number_rows(batch, [self.weight])[0] > 0)
+            weight = number_rows(batch, [self.weight])[0]
         frame = pyarrow.Table.from_batches([batch]).select(self.names)
         try:
-            return Survey.of(frame, categorical_features)
+            return Survey.of(frame, categorical_features, weight)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{file.path}: {error}") from error
 

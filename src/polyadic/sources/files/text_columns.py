@@ -9,8 +9,9 @@ from typing import Any
 from polyadic.sources.files.row_files import DATE, NUMBER, TEXT
 from polyadic.sources.files.sniff import THOUSANDS, number_pattern
 
-# Fewer different numbers than this beside words are names of categories.
-_LEAST_NUMBERS = 20
+# Fewer different numbers than this beside words, or beside words with digits, are names of
+# categories.
+_LEAST_NUMBERS, _MANY_NUMBERS = 10, 20
 _MOST_STRAYS = 5
 _INFINITE = r"\s*[+-]?([iI]nf|[iI]nfinity)\s*"
 _DAY = r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})( \d{1,2}:\d{2}(:\d{2})?)?"
@@ -48,12 +49,11 @@ class TextColumn:
             return cls(NUMBER)
         other = "," if decimal == "." else "."
         if all(re.fullmatch(THOUSANDS, text) for text in strays):
-            what = f"is numbers with marks that separate thousands, such as {strays[0]!r}"
-            return cls(what, remedy="thousands")
+            return cls("has thousands separators", remedy="thousands")
         if all(re.fullmatch(number_pattern(other), text) for text in strays):
-            name = {",": "commas", ".": "points"}[other]
-            what = f"is numbers with decimal {name}, such as {strays[0]!r}"
-            return cls(what, remedy="decimal" if decimal == "." else "marks")
+            if other == ",":
+                return cls("has decimal commas", remedy="decimal")
+            return cls("has decimal points", remedy="marks")
         if n_numbers and _are_gaps(strays, n_numbers):
             told = " and ".join(map(repr, strays))
             return cls(NUMBER, f"{told} read as a gap")
@@ -103,16 +103,17 @@ def _not(mask: Any) -> Any:
 
 
 def _are_gaps(strays: list[str], n_numbers: int) -> bool:
-    """Return whether texts between numbers say that there is no number.
+    """Return whether texts between numbers say that there is no number, or are slips.
 
-    Signs such as "?" do; words such as "unknown" do where the numbers are many, and "2A" is the
-    name of a category.
+    Signs such as "?" do; words such as "unknown" do where there are some different numbers, and
+    a word with digits, such as "12 %", where it is one of a hundred.
     """
-    if not any(mark.isalnum() for text in strays for mark in text):
+    marks = [mark for text in strays for mark in text]
+    if not any(mark.isalnum() for mark in marks):
         return True
-    if n_numbers < _LEAST_NUMBERS or len(strays) > _MOST_STRAYS:
-        return False
-    return not any(mark.isdigit() for text in strays for mark in text)
+    if any(mark.isdigit() for mark in marks):
+        return n_numbers >= _MANY_NUMBERS and len(strays) <= max(1, n_numbers // 100)
+    return n_numbers >= _LEAST_NUMBERS and len(strays) <= _MOST_STRAYS
 
 
 def _dates(texts: list[str]) -> TextColumn:
