@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm, rankdata
 
 from polyadic.compute import ComputeSpec
 from polyadic.features import MercerFeatures, Table, Tabled, Unused
 from polyadic.features.tables import N_KNOTS, positions
-from polyadic.search.learned import BLENDS, learn_features
+from polyadic.search.learned import BLENDS, has_heavy_tails, learn_features, normal_scores
 from polyadic.search.settings import Settings
 from tests.small import data_of
 
@@ -243,3 +244,38 @@ def test_the_first_blend_is_the_usual_scaling():
         np.testing.assert_allclose(way.scaling.apply(X).min(axis=0), 0.0)
         if all(way.scaling.is_straight):
             np.testing.assert_array_equal(way.scaling.apply(X), straight.apply(X))
+
+
+def test_one_row_far_out_makes_no_spike():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(300, 2))
+    y = np.sin(3 * X[:, 0]) + 0.3 * rng.standard_normal(300)
+    y[7] = 300.0
+    (lengths, *_) = [each.evidence.length_scales for each in learn(X, y)]
+    assert lengths[0] > 0.1
+
+
+@pytest.mark.parametrize("weight", [None, np.arange(1.0, 201.0)])
+def test_normal_scores_are_ranks_as_normal_numbers(weight):
+    y = np.random.RandomState(0).standard_cauchy(200)
+    scores = normal_scores(y, weight)
+    np.testing.assert_array_equal(np.argsort(scores), np.argsort(y))
+    assert scores.std() == pytest.approx(1)
+    if weight is None:
+        expected = norm.ppf((rankdata(y) - 0.5) / 200)
+        np.testing.assert_allclose(scores, expected / expected.std(), rtol=1e-12)
+
+
+def test_equal_targets_have_equal_scores_and_a_constant_none():
+    scores = normal_scores(np.array([0.0, 0, 0, 5, 1, 1]), None)
+    assert len(np.unique(scores)) == 3
+    assert not normal_scores(np.full(5, 3.0), None).any()
+
+
+def test_tails_are_heavy_well_beyond_those_of_normal_numbers():
+    rng = np.random.RandomState(0)
+    y = np.column_stack(
+        [rng.standard_normal(5000), rng.uniform(size=5000), rng.standard_t(3, 5000)]
+    )
+    assert has_heavy_tails(1e200 * y, None).tolist() == [False, False, True]
+    assert not has_heavy_tails(np.ones((5, 1)), None)[0]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from polyadic.features import MercerFeatures, Table, Tabled, TensorLayout, Unused
 from polyadic.features.kernels import KERNELS
@@ -55,6 +56,8 @@ _MANY_INPUTS = 30
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
 _MOST_LEVELS = 256  # of a category that have a row of their own, the most frequent ones
+# A target whose fourth moment is beyond this has heavy tails; that of a normal one is 3.
+_HEAVY = 6.0
 # An input takes part if its kernel varies by this much of what the most relevant one does.
 _LEAST_VARIATION = 1e-3
 
@@ -94,7 +97,8 @@ def learn_features(data: Data, settings: Settings, workers: Workers) -> list[Lea
                     rows.X, data.inputs, blend=blend, weight=rows.weight
                 )
     gaps = np.isnan(rows.X).any(axis=0)
-    seen = _Sample(rows, data.inputs, gaps, data.view.targets, scalings)
+    heavy = has_heavy_tails(rows.y, rows.weight)
+    seen = _Sample(rows, data.inputs, gaps, heavy, data.view.targets, scalings)
     many = data.n_distinct > FEW_ROWS
     found = []
     for blend, evidence, gain in _choose_kernels(seen, workers, many):
@@ -110,6 +114,7 @@ class _Sample:
     rows: Rows
     inputs: Inputs
     gaps: NDArray[np.bool_]  # which inputs have any
+    heavy: NDArray[np.bool_]  # which targets have heavy tails
     targets: TargetScaling
     scalings: dict[float, InputScaling]
 
@@ -121,9 +126,13 @@ class _Sample:
 
     @property
     def y(self) -> NDArray[np.float64]:
-        """The standardised targets."""
-        columns = enumerate(self.rows.y.T)
-        return np.column_stack([self.targets.apply(column, t) for t, column in columns])
+        """The standardised targets, by their ranks where a few rows would outweigh all others."""
+        return np.column_stack(
+            [
+                normal_scores(column, self.rows.weight) if heavy else self.targets.apply(column, t)
+                for t, (column, heavy) in enumerate(zip(self.rows.y.T, self.heavy, strict=True))
+            ]
+        )
 
     @cached_property
     def is_category(self) -> NDArray[np.bool_]:
@@ -318,6 +327,26 @@ class _Category:
             least=least,
             most=_MOST_LEVELS,
         )
+
+
+def has_heavy_tails(y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.bool_]:
+    """Return which targets have rows so far out that a Gaussian process follows little else.
+
+    The evidence explains such a row by a spike, which is a short length scale without noise.
+    """
+    y = y / np.maximum(np.abs(y).max(axis=0), np.finfo(float).tiny)
+    y = y - np.average(y, axis=0, weights=weight)
+    second, fourth = (np.average(y**power, axis=0, weights=weight) for power in (2, 4))
+    return np.asarray(fourth > _HEAVY * second**2)
+
+
+def normal_scores(y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Return what normal numbers of the same ranks would be, equal for equal values."""
+    _, inverse = np.unique(y, return_inverse=True)
+    count = np.bincount(inverse, weights=weight)
+    share = (np.cumsum(count) - count / 2) / count.sum()
+    scores = ndtri(share)[inverse]
+    return np.asarray(scores / max(float(scores.std()), np.finfo(float).tiny))
 
 
 def _constant() -> Table:
