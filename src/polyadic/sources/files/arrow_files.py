@@ -200,13 +200,14 @@ class CsvRows(RowFile):
 
         other = copy(self)
         other.types, other._texts = dict(self.types), dict(self._texts)
-        other.notes = {name: note for name, note in self.notes.items() if kinds.get(name) != TEXT}
+        other.notes = dict(self.notes)
         other._stored_types = dict(self._stored_types)
         for name, kind in kinds.items():
             if name not in self._stored_types or self.types[name] == kind:
                 continue
             if kind == TEXT:
                 other._texts.pop(name, None)
+                other.notes.pop(name, None)
                 other._stored_types[name] = pyarrow.string()
             elif name in self.empty:
                 other._stored_types[name] = pyarrow.timestamp("s")
