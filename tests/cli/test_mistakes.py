@@ -294,7 +294,7 @@ def test_files_that_are_not_whole_are_named(folder, name):
 
 def test_a_stray_late_is_told_with_its_row(folder, monkeypatch):
     """Types are told from the head of a file."""
-    monkeypatch.setattr("polyadic.sources.files.arrow_files._FIRST_BLOCK", 2**20)
+    monkeypatch.setattr("polyadic.sources.files.sniff.HEAD", 2**20)
     rows = "1.5,2\n" * 300_000
     (folder / "t.csv").write_text(f"a,target\n{rows}oops,3\n")
     assert "row 300001 has an invalid value 'oops'. Fix the file, or pass --na 'oops'" in refused(

@@ -235,6 +235,17 @@ def test_a_part_knows_its_own_levels(saved, good):
     assert count(kept) + count(held) == 300
 
 
+def test_a_part_stays_one_when_its_numbers_become_levels(saved):
+    kept, held = open_rows(saved(z=pa.array(np.arange(300) % 5)), "y").split(0.3)
+    plain = [np.concatenate([batch.X for batch in part.batches()]) for part in (kept, held)]
+    schema, _ = kept.learn_schema(["z"])
+    for part, expected in zip((kept, held), plain, strict=True):
+        X = np.concatenate([batch.X for batch in part.encoded(schema).batches()])
+        np.testing.assert_array_equal(X[:, :2], expected[:, :2])
+        levels = np.array([*schema.columns[2].levels])
+        np.testing.assert_array_equal(levels[X[:, 2].astype(int)], expected[:, 2])
+
+
 def test_a_split_is_not_that_of_a_fit(good, saved, monkeypatch):
     """A fit that holds rows out by the same hash would find all of them, or none."""
     monkeypatch.setattr("polyadic.rows.holdout.EXACT_ROWS", 100)
@@ -371,7 +382,7 @@ GOOD_CSV = "a,b,y\n" + "".join(f"{i / 10},{i % 7},{i}\n" for i in range(200))
     ],
 )
 def test_csv_that_is_not_as_it_should_be(tmp_path, monkeypatch, text, message):
-    monkeypatch.setattr("polyadic.sources.files.arrow_files._FIRST_BLOCK", 2**20)
+    monkeypatch.setattr("polyadic.sources.files.sniff.HEAD", 2**20)
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises((ValueError, OSError), match=message) as caught:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyadic.cli.errors import Mistake
+from polyadic.sources.files.opening import select_rows
 from polyadic.sources.files.paths import open_files
 from polyadic.sources.files.row_files import RowFile
-from polyadic.sources.files.row_source import RowSource, kinds_of, select_rows
+from polyadic.sources.files.row_source import RowSource, kinds_of
 from polyadic.sources.files.sniff import CsvFormat
 from polyadic.sources.schema import Schema
 

@@ -37,8 +37,6 @@ from polyadic.sources.files.text_columns import TextColumn, first_stray, warn_of
 # What Parquet reads of a column chunk at a time; a whole one may be larger than memory.
 _COLUMN_BUFFER = 2**16
 _CSV_BLOCK = 2**20
-# Types are told from this much text, which is all of it for most tables.
-_FIRST_BLOCK = 2**24
 
 
 class ParquetRows(RowFile):
@@ -99,40 +97,50 @@ class CsvRows(RowFile):
         """Open the text."""
         return unpack(self.path)
 
-    def _spell(self) -> Spelling:
-        """Tell how the text is written."""
+    def _spell(self) -> tuple[Spelling, bytes]:
+        """Tell how the text is written, and return its head in UTF-8."""
         return spelling_of(self.path, self._csv)
 
     @contextmanager
-    def _open(self, block_size: int, **convert: Any) -> Iterator[Any]:
+    def _open(self, **convert: Any) -> Iterator[Any]:
         """Open the file as a stream of record batches."""
         from pyarrow import csv
 
-        usual, spelling = csv.ConvertOptions(), self._spelling
         with (
             self._unpack() as text,
             csv.open_csv(
-                text,
-                csv.ReadOptions(
-                    use_threads=False, block_size=block_size, encoding=spelling.encoding
-                ),
-                csv.ParseOptions(delimiter=spelling.delimiter, newlines_in_values=True),
-                csv.ConvertOptions(
-                    strings_can_be_null=True,
-                    decimal_point=spelling.decimal,
-                    null_values=[*usual.null_values, *self._csv.na],
-                    **convert,
-                ),
+                text, **self._options(_CSV_BLOCK, self._spelling.encoding, convert)
             ) as file,
         ):
             yield file
 
+    def _options(self, block_size: int, encoding: str, convert: dict[str, Any]) -> dict[str, Any]:
+        from pyarrow import csv
+
+        usual, spelling = csv.ConvertOptions(), self._spelling
+        return {
+            "read_options": csv.ReadOptions(
+                use_threads=False, block_size=block_size, encoding=encoding
+            ),
+            "parse_options": csv.ParseOptions(
+                delimiter=spelling.delimiter, newlines_in_values=True
+            ),
+            "convert_options": csv.ConvertOptions(
+                strings_can_be_null=True,
+                decimal_point=spelling.decimal,
+                null_values=[*usual.null_values, *self._csv.na],
+                **convert,
+            ),
+        }
+
     def _columns(self) -> Iterator[tuple[str, str]]:
-        """Tell the types from the first block; what comes later must be like it."""
-        self._spelling = self._spell()
+        """Tell the types from the head of the file; what comes later must be like it."""
+        import pyarrow
+
+        self._spelling, head = self._spell()
         if self._spelling.remark is not None:
             self.remarks.append(self._spelling.remark)
-        first = self._first_block()
+        first = self._read(head)
         names = first.schema.names
         if names and all(is_number(name) for name in names):
             raise FormatError(
@@ -142,8 +150,10 @@ class CsvRows(RowFile):
         self.index = [name for name in names[:1] if not name]
         self._stored_types = dict(zip(names, first.schema.types, strict=True))
         if self._csv.decimal == ",":
-            self._remark_on_thousands(first)
-        found = [self._look_at(name, first.column(place)) for place, name in enumerate(names)]
+            texts = dict.fromkeys(names, pyarrow.string())
+            self.remarks += warn_of_thousands(self._read(head, column_types=texts))
+        columns = [column.combine_chunks() for column in first.columns]
+        found = [self._look_at(name, each) for name, each in zip(names, columns, strict=True)]
         if "decimal" in self.remedies.values():
             # Where some commas are decimals beyond doubt, others may be so too.
             doubtful = [n for n, remedy in self.remedies.items() if remedy == "thousands"]
@@ -152,25 +162,17 @@ class CsvRows(RowFile):
             found = [told.get(name, kind) for name, kind in zip(names, found, strict=True)]
         yield from zip(names, found, strict=True)
 
-    def _first_block(self) -> Any:
-        """Return the first rows as Arrow types them."""
-        import pyarrow
+    def _read(self, head: bytes, **convert: Any) -> Any:
+        """Return the first rows as Arrow types them, or as told."""
+        from pyarrow import BufferReader, csv
 
-        with self._open(_FIRST_BLOCK) as file:
-            schema = file.schema
-            first = next(iter(file), None)
-        if first is None:
-            return pyarrow.RecordBatch.from_pylist([], schema=schema)
-        return first
+        options = self._options(len(head) + 1, "utf8", convert)
+        return csv.read_csv(BufferReader(head), **options).combine_chunks()
 
     def _look_at(self, name: str, values: Any) -> str:
         """Return what a column is, after a look at its first values."""
         from pyarrow import types
 
-        if types.is_binary(values.type):
-            raise FormatError(
-                f"column {name!r} is not {self._spelling.encoding.upper()} text. Pass its encoding."
-            )
         if types.is_null(values.type):
             self.empty.add(name)
         if not types.is_string(values.type):
@@ -181,15 +183,6 @@ class CsvRows(RowFile):
         self.notes.update({name: found.note} if found.note else {})
         self.remedies.update({name: found.remedy} if found.remedy else {})
         return found.kind
-
-    def _remark_on_thousands(self, first: Any) -> None:
-        """Say where the decimal commas that users ask for may separate thousands."""
-        import pyarrow
-
-        texts = dict.fromkeys(first.schema.names, pyarrow.string())
-        with self._open(_FIRST_BLOCK, column_types=texts) as file:
-            batch = next(iter(file), None)
-        self.remarks += [] if batch is None else warn_of_thousands(batch)
 
     def read_as(self, kinds: Mapping[str, str]) -> CsvRows:
         """Return the file with columns read as these kinds, as far as their text allows.
@@ -233,7 +226,7 @@ class CsvRows(RowFile):
         done = 0
         kinds = {name: self._read_type(name) for name in columns}
         try:
-            with self._open(_CSV_BLOCK, column_types=kinds, include_columns=list(columns)) as file:
+            with self._open(column_types=kinds, include_columns=list(columns)) as file:
                 for batch in file:
                     yield None, _with_numbers(self._convert(batch))
                     done += batch.num_rows

@@ -18,11 +18,11 @@ class ExcelRows(CsvRows):
     It is read once, because that is slow, and kept as text; a sheet has a million rows at most.
     """
 
-    def _spell(self) -> Spelling:
+    def _spell(self) -> tuple[Spelling, bytes]:
         self._text, sheets = _read_sheet(self.path)
-        others = f", the first of {len(sheets)}" * (len(sheets) > 1)
-        remark = f"rows are those of the sheet {sheets[0]!r}{others}"
-        return Spelling("utf-8", ",", ".", remark if others else None)
+        several = len(sheets) > 1
+        remark = f"rows are those of the sheet {sheets[0]!r}, the first of {len(sheets)}"
+        return Spelling("utf-8", ",", ".", remark if several else None), self._text
 
     def _unpack(self) -> Any:
         return io.BytesIO(self._text)

@@ -11,11 +11,10 @@ import zipfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-DELIMITERS = (",", ";", "\t", "|")
+_DELIMITERS = (",", ";", "\t", "|")
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _XZ, _ZIP = b"\xfd7zXZ", b"PK\x03\x04"
 _BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -26,8 +25,10 @@ _OTHERS = {
     b"{": "JSON",
     b"[": "JSON",
 }
-_START = 2**20
-_RECORDS = 10_000
+HEAD = 2**24
+"""What of a file is looked at to tell how it is written, and what its columns are."""
+
+_MARKS, _LINES = 2**18, 20  # characters that marks are told from, and lines at least
 SAVE = "Save the table as CSV in UTF-8, or as Parquet."
 THOUSANDS = r"[+-]?[1-9]\d{0,2}([,.' ])\d{3}(\1\d{3})*([.,]\d+)?"
 
@@ -90,25 +91,57 @@ def _open_member(path: Path) -> Any:
     return archive.open(files[0])
 
 
-def spelling_of(path: Path, given: CsvFormat) -> Spelling:
-    """Tell from the start of a file how it is written, where users do not say so."""
+def spelling_of(path: Path, given: CsvFormat) -> tuple[Spelling, bytes]:
+    """Tell from the head of a file how it is written, where users do not say so.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    given : CsvFormat
+        What users say.
+
+    Returns
+    -------
+    spelling : Spelling
+        How it is written.
+    head : bytes
+        Whole lines that it begins with, in UTF-8.
+    """
     with closing(unpack(path)) as file:
-        start = bytes(file.read(_START))
+        start = bytes(file.read(HEAD))
     if not start.strip():
         raise FormatError(f"it is empty. It must have a header line and rows. {SAVE}")
     what = name_of(start)
     if what:
         raise FormatError(f"it is {what}. {SAVE}")
     encoding, remark = _encoding_of(start, given.encoding)
-    text = codecs.getincrementaldecoder(encoding)("replace").decode(start)
+    text = _decode(start, encoding).removeprefix("\ufeff")
     if "\x00" in text:
         raise FormatError(f"it is not text. {SAVE}")
-    text = text.removeprefix("\ufeff")
-    is_cut = len(start) == _START
+    text = _whole_lines(text) if len(start) == HEAD else text
     usual = "\t" if ".tsv" in path.suffixes else ","
-    delimiter = given.delimiter or _delimiter_of(text, usual, is_cut)
-    decimal = given.decimal or _decimal_of(_records(text, delimiter, is_cut), delimiter)
-    return Spelling(encoding, delimiter, decimal, remark)
+    lines = _whole_lines(text[:_MARKS]) if len(text) > _MARKS else text
+    lines = lines if lines.count("\n") >= _LINES else text  # of a wide table
+    delimiter = given.delimiter or _delimiter_of(lines, usual)
+    decimal = given.decimal or _decimal_of(_records(lines, delimiter), delimiter)
+    return Spelling(encoding, delimiter, decimal, remark), text.encode()
+
+
+def _decode(start: bytes, encoding: str) -> str:
+    """Return the beginning of a text, which may end within a character."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(start)
+    except UnicodeError as error:
+        raise FormatError(f"it is not text in the encoding {encoding} ({error}).") from error
+
+
+def _whole_lines(text: str) -> str:
+    """Return a text that was cut up to its last line that is whole, which no quote goes over."""
+    end = text.rfind("\n")
+    while end > 0 and text.count('"', 0, end) % 2:
+        end = text.rfind("\n", 0, end)
+    return text[: end + 1]
 
 
 def _encoding_of(start: bytes, given: str | None) -> tuple[str, str | None]:
@@ -120,8 +153,8 @@ def _encoding_of(start: bytes, given: str | None) -> tuple[str, str | None]:
             return encoding, None
     for encoding in ("utf-8", "cp1252"):
         try:
-            codecs.getincrementaldecoder(encoding)().decode(start)
-        except UnicodeDecodeError:
+            _decode(start, encoding)
+        except FormatError:
             continue
         return encoding, None if encoding == "utf-8" else _not_unicode("Windows-1252")
     return "latin-1", _not_unicode("Latin-1")
@@ -131,22 +164,20 @@ def _not_unicode(encoding: str) -> str:
     return f"it is not UTF-8 text, and is read as {encoding} (Western European)"
 
 
-def _records(text: str, delimiter: str, is_cut: bool) -> list[list[str]]:
+def _records(text: str, delimiter: str) -> list[list[str]]:
     """Return the first lines, cut at a delimiter; none where that cannot be done."""
     try:
-        found = list(islice(csv.reader(io.StringIO(text), delimiter=delimiter), _RECORDS))
+        return [record for record in csv.reader(io.StringIO(text), delimiter=delimiter) if record]
     except csv.Error:
         return []
-    whole = found[:-1] if is_cut and len(found) < _RECORDS else found
-    return [record for record in whole if record]
 
 
-def _delimiter_of(text: str, usual: str, is_cut: bool) -> str:
+def _delimiter_of(text: str, usual: str) -> str:
     """Return the mark that cuts all lines into equally many parts, the most if several do."""
-    marks = [usual, *(mark for mark in DELIMITERS if mark != usual)]
+    marks = [usual, *(mark for mark in _DELIMITERS if mark != usual)]
     best, width = None, 1
     for mark in marks:
-        widths = {len(record) for record in _records(text, mark, is_cut)}
+        widths = {len(record) for record in _records(text, mark)}
         if len(widths) == 1 and max(widths) > width:
             best, width = mark, max(widths)
     header = text.split("\n", 1)[0]

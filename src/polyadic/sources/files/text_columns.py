@@ -133,10 +133,10 @@ def _dates(texts: list[str]) -> TextColumn:
     return TextColumn(TEXT, "dates? Write them as 2020-12-31: day or month may come first")
 
 
-def warn_of_thousands(batch: Any) -> list[str]:
+def warn_of_thousands(table: Any) -> list[str]:
     """Return a remark where commas that are read as decimals may separate thousands."""
     found = {}
-    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+    for name, values in zip(table.column_names, table.columns, strict=True):
         commas = values.filter(_matches(values, ",")).unique().to_pylist()
         if commas and all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+", text) for text in commas):
             found[name] = commas[0]
