@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from datetime import time
+from datetime import date, time, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -389,6 +389,21 @@ def test_numbers_can_be_codes_of_categories(folder):
     assert re.search(r"code +category +4 levels: ", result.stdout)
     assert run("predict", "model.polyadic", "t.csv").stderr == ""
     assert "no column 'z'" in run("fit", "t.csv", "--category", "z", "--force", code=2).stderr
+
+
+def test_a_later_table_spells_dates_as_the_fit_does(folder):
+    """1/2/2021 is a day in February where a 31/12/2020 was before."""
+    days = [date(2020, 1, 1) + timedelta(days=i) for i in range(0, 300, 3)]
+    write("t.csv", {"day": [d.strftime("%d/%m/%Y") for d in days], "target": range(100)})
+    run("fit", "t.csv", *SMALL, "--holdout", "0")
+    said = []
+    for text in ("01/02/2020", "2020-02-01"):
+        write("new.csv", {"day": [text]})
+        said.append(run("predict", "model.polyadic", "new.csv").stdout)
+    assert said[0] == said[1]
+    write("new.csv", {"day": ["soon"]})
+    said = run("predict", "model.polyadic", "new.csv", code=2).stderr
+    assert "'day' of new.csv must be dates, as in the fit, but is text (row 1 is 'soon')" in said
 
 
 def test_files_of_several_kinds(folder):

@@ -226,6 +226,19 @@ def test_rows_are_read_as_those_of_a_fit(tmp_path):
         np.testing.assert_array_equal(batch.X[:, 0], [code, 4, np.nan])
 
 
+def test_days_and_months_in_doubt_can_be_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("day,y\n1/2/2020,1\n3/4/2020,2\n")
+    for pattern, days in (("%d/%m/%Y", [18293, 18355]), ("%m/%d/%Y", [18263, 18325])):
+        (batch,) = open_rows(path, "y", dates={"day": pattern}).batches()
+        np.testing.assert_array_equal(batch.X[:, 0], days)
+    path.write_text("day,y\n31/1/2020,1\n3/4/2020,2\n")
+    schema = open_rows(tmp_path / "t.csv", "y", dates={"day": "%m/%d/%Y"}).schema
+    path.write_text("day,y\n1/2/2020,1\n")
+    with pytest.raises(ValueError, match=r"must be dates.*dates=\{'day': '%d/%m/%Y'\}"):
+        open_rows(path, "y").encoded(schema)
+
+
 def test_a_part_knows_its_own_levels(saved, good):
     kinds = [f"once {i}" if i % 10 == 0 else "often" for i in range(300)]
     kept, held = open_rows(saved(z=pa.array(kinds)), "y").split(0.3)

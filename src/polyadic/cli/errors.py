@@ -22,6 +22,7 @@ _REMEDIES = {
     "columns": _IGNORE,
     "stray": "Fix the file, or pass --na {!r} to read it as a gap.",
     "fit": "Fix the file.",
+    "dates": "Write days as 2020-12-31.",
     "thousands": "Remove these marks from the numbers: they are no decimal marks.",
     "commas": "Remove commas that separate thousands, and keep those that are decimals.",
     "decimal": "Pass --decimal ','.",

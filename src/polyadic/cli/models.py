@@ -158,7 +158,7 @@ def predict(
         check_predictions(out)
         check_output(out, [model, data], force)
     fitted = open_model(model)
-    source = fitted.source(read_table(data, csv), by_name)
+    source = fitted.source(fitted.expected.read(data, csv), by_name)
     later = (predicted for _, predicted in fitted.predict_batches(source))
     first = next(later, None)
     if first is None:
@@ -190,7 +190,7 @@ def evaluate(
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    table = read_table(data, csv)
+    table = fitted.expected.read(data, csv)
     target = fitted.expected.comparison_target(table, target)
     metrics = fitted.evaluate(fitted.source(table, by_name, target))
     warn(warn_of_few(metrics))

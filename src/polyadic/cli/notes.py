@@ -36,7 +36,7 @@ def read_expected(path: str, notes: dict[str, Any], names: list[str]) -> Expecte
             )
     note = notes.get("table") or notes.get("preparation") or {"target": None, "ignored": []}
     _check(path, "table", partial(_check_table, note))
-    return Expected(names, note["target"], tuple(note["ignored"]))
+    return Expected(names, note["target"], tuple(note["ignored"]), note.get("dates", {}))
 
 
 def _was_number(column: dict[str, Any]) -> bool:
@@ -78,6 +78,7 @@ def _check_table(note: Any) -> None:
     _check_texts(list(note["ignored"]))
     if note["target"] is not None:
         _check_texts([note["target"]])
+    _check_texts([text for pair in note.get("dates", {}).items() for text in pair])
     for line in note.get("columns", []) if "messages" not in note else []:
         _check_texts([line[head] for head in HEADS])
 

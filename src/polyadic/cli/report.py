@@ -14,7 +14,7 @@ from polyadic.cli.errors import Mistake, as_user_errors
 from polyadic.cli.measures import Fingerprint
 from polyadic.cli.options import csv_options, force_option
 from polyadic.cli.outputs import check_output
-from polyadic.cli.tables import Table, read_table
+from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted, open_model
 from polyadic.sources.files.sniff import CsvFormat
 
@@ -51,7 +51,7 @@ def report(
     rows = (
         _use_notes(fitted)
         if data is None
-        else _use_table(fitted, read_table(data, csv), target, by_name)
+        else _use_table(fitted, fitted.expected.read(data, csv), target, by_name)
     )
     subject = Subject(
         model=fitted.model,

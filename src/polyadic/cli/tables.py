@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from polyadic.cli.errors import Mistake
@@ -33,6 +33,11 @@ class Table:
     def index(self) -> list[str]:
         """Columns in which pandas keeps its index."""
         return self.files[0].index
+
+    @property
+    def dates(self) -> dict[str, str]:
+        """How days of columns are spelled."""
+        return {name: pattern for file in self.files for name, pattern in file.dates.items()}
 
     @property
     def target(self) -> str | None:
@@ -83,6 +88,11 @@ class Expected:
     names: list[str]
     target: str | None = None
     ignored: tuple[str, ...] = ()
+    dates: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, path: str, csv: CsvFormat) -> Table:
+        """Open a table that is written like the one of the fit where it does not tell itself."""
+        return read_table(path, replace(csv, dates=self.dates))
 
     def comparison_target(self, table: Table, named: str | None) -> str:
         """Return the column to compare predictions with."""

@@ -180,12 +180,21 @@ def fit_model(
     lines = describe_columns(
         schema, rows.n_rows, notes["inputs"], chosen.notes, chosen.left_out, chosen.table.names
     )
-    ignored = list(chosen.left_out)
-    notes["table"] = {"target": chosen.target, "ignored": ignored, "columns": lines}
+    expected = Expected(
+        [column.name for column in schema.columns],
+        chosen.target,
+        tuple(chosen.left_out),
+        chosen.table.dates,
+    )
+    notes["table"] = {
+        "target": expected.target,
+        "ignored": list(expected.ignored),
+        "dates": dict(expected.dates),
+        "columns": lines,
+    }
     if comparison.rows:
         notes["held_out"] = comparison.notes()
-    names = [column.name for column in schema.columns]
-    return Fitted(model, Expected(names, chosen.target, tuple(ignored)), notes, interrupted)
+    return Fitted(model, expected, notes, interrupted)
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,8 @@ class CsvRows(RowFile):
             self.empty.add(name)
         if not types.is_string(values.type):
             return _kind_of(values.type)
-        found = TextColumn.of(values, self._spelling.decimal)
+        found = TextColumn.of(values, self._spelling.decimal, self._csv.dates.get(name))
+        self.dates.update({name: found.pattern} if found.pattern else {})
         self._texts[name] = found
         self._parts[name], self.examples[name] = first_stray(values, self._spelling.decimal)
         self.notes.update({name: found.note} if found.note else {})
@@ -218,7 +219,8 @@ class CsvRows(RowFile):
         told = f"{here if here not in KINDS else f'is {here}'}{f' ({example})' if example else ''}"
         return RowsError(
             f"Column {name!r} of {self.path} must be {kind}s, as in the fit, but {told}.",
-            self.remedies.get(name, "fit"),
+            self.remedies.get(name, "dates" if kind == DATE else "fit"),
+            value=name,
         )
 
     def _batches(self, columns: Sequence[str], n_rows: int) -> Generator[tuple[int | None, Any]]:

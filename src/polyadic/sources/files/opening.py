@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from polyadic.sources.files.paths import Paths, open_files
 from polyadic.sources.files.row_files import DATE, KINDS, NUMBER, TEXT, RowFile, RowsError
@@ -22,6 +22,7 @@ def open_rows(
     decimal: str | None = None,
     na: Sequence[str] = (),
     encoding: str | None = None,
+    dates: Mapping[str, str] | None = None,
 ) -> RowSource:
     """Open rows on disk, to pass to ``fit``, ``predict`` and ``score`` in place of X and y.
 
@@ -64,6 +65,9 @@ def open_rows(
     encoding : str, optional
         Of CSV files; by default UTF-8, UTF-16 with a byte order mark, or, with a warning,
         Windows-1252.
+    dates : mapping of str to str, optional
+        How days in columns of CSV files are spelled, such as ``{"sold": "%d/%m/%Y"}``, where
+        neither 2020-12-31 nor 31.12.2020 nor a day after the twelfth tells.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def open_rows(
     if missing not in ("keep", "drop", "complete"):
         raise ValueError(f"`missing` must be 'keep', 'drop' or 'complete', got {missing!r}.")
     check_encoding(encoding)
-    files = open_files(path, CsvFormat(delimiter, decimal, tuple(na), encoding))
+    files = open_files(path, CsvFormat(delimiter, decimal, tuple(na), encoding, dates or {}))
     source = select_rows(files, target, columns, weight, missing)
     for remark in source.remarks:
         warnings.warn(remark, UserWarning, stacklevel=2)

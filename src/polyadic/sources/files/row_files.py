@@ -43,6 +43,7 @@ _REMEDIES = {
     "columns": "Fix the file, or name the columns to read with open_rows(…, columns=…).",
     "stray": "Fix the file, or pass na=[{!r}] to open_rows to read it as a gap.",
     "fit": "Fix the file.",
+    "dates": "Write days as 2020-12-31, or pass dates={{{!r}: '%d/%m/%Y'}} to open_rows.",
     "thousands": "Remove them from these numbers: they are not decimal marks.",
     "commas": "Remove commas that separate thousands, and keep those that are decimals.",
     "decimal": "Pass decimal=',' to open_rows.",
@@ -102,6 +103,8 @@ class RowFile(ABC):
         What is done to a column.
     examples : dict
         Where a column is text, and which: "row 3 is 'x'".
+    dates : dict
+        How days of a column are spelled, where not as 2020-12-31.
     empty : set of str
         Columns without a value, as far as is known.
     remarks : list of str
@@ -119,6 +122,7 @@ class RowFile(ABC):
         self.remedies: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self.examples: dict[str, str] = {}
+        self.dates: dict[str, str] = {}
         self.empty: set[str] = set()
         self.remarks: list[str] = []
         self._stamp = self._stat()

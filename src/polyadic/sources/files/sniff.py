@@ -8,9 +8,9 @@ import io
 import lzma
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,16 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How users say that text is written; None is told from the file."""
+    """How users say that text is written; None is told from the file.
+
+    `dates` has patterns of days in columns where day or month may come first.
+    """
 
     delimiter: str | None = None
     decimal: str | None = None
     na: tuple[str, ...] = ()
     encoding: str | None = None
+    dates: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,13 @@ class TextColumn:
     pattern: str = ""
 
     @classmethod
-    def of(cls, values: Any, decimal: str) -> TextColumn:
-        """Look at the values of a column that Arrow takes for text."""
+    def of(cls, values: Any, decimal: str, pattern: str | None = None) -> TextColumn:
+        """Look at the values of a column that Arrow takes for text.
+
+        A `pattern` of dates is tried first.
+        """
+        if pattern is not None and _are_dates(values, pattern):
+            return cls(DATE, pattern=pattern)
         texts = values.drop_null().unique()
         is_number = _matches(texts, _number(decimal))
         strays = texts.filter(_not(is_number)).to_pylist()
@@ -64,7 +69,7 @@ class TextColumn:
         from pyarrow import compute
 
         if self.kind == DATE:
-            return compute.strptime(values, format=self.pattern, unit="s", error_is_null=True)
+            return compute.strptime(values, format=self.pattern, unit="s")
         text = compute.if_else(_matches(values, _number(decimal)), values, None)
         text = compute.utf8_trim_whitespace(text)
         if decimal != ".":
@@ -114,6 +119,14 @@ def _are_gaps(strays: list[str], n_numbers: int) -> bool:
     if any(mark.isdigit() for mark in marks):
         return n_numbers >= _MANY_NUMBERS and len(strays) <= max(1, n_numbers // 100)
     return n_numbers >= _LEAST_NUMBERS and len(strays) <= _MOST_STRAYS
+
+
+def _are_dates(values: Any, pattern: str) -> bool:
+    """Return whether all texts are dates that are spelled in one way."""
+    from pyarrow import compute
+
+    found = compute.strptime(values, format=pattern, unit="s", error_is_null=True)
+    return bool(found.null_count == values.null_count)
 
 
 def _dates(texts: list[str]) -> TextColumn:
