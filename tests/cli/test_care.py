@@ -384,7 +384,8 @@ def test_signs_and_words_between_numbers_are_gaps_and_that_is_said(folder):
 
 def test_numbers_can_be_codes_of_categories(folder):
     code = np.arange(80) % 4
-    write("t.csv", {"code": code, "target": np.array([3, -1, 2, 0])[code]})
+    x = table(80)["a"]
+    write("t.csv", {"code": code, "x": x, "target": np.array([3, -1, 2, 0])[code] + x})
     result = run("fit", "t.csv", *SMALL, "--category", "code")
     assert re.search(r"code +category +4 levels: ", result.stdout)
     assert run("predict", "model.polyadic", "t.csv").stderr == ""

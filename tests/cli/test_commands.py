@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 import polyadic
 from polyadic.cli import main
+from polyadic.estimators.saving import save
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.sources.files.row_source import SPLIT_SEED
 from tests.small import data_of
@@ -218,6 +219,45 @@ def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
     predictions = np.array(run("predict", "m.polyadic", "x.npy").split()[1:], dtype=float)
     np.testing.assert_array_equal(predictions, model.predict(X))
     assert "KernelMachineRegressor" in run("show", "m.polyadic")
+
+
+def test_a_model_of_a_table_saved_in_python_can_be_used(run):
+    """Its columns are read as those of the frame it was fitted to."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    frame = pandas.DataFrame({"size": rng.rand(80), "grade": rng.choice(["1", "2", "A"], 80)})
+    frame.loc[::9, "size"] = np.nan
+    y = frame["size"].fillna(0.3) + (frame["grade"] == "A")
+    model = polyadic.FeatureLearningRegressor(effort=0.05, n_estimators=1).fit(frame, y)
+    polyadic.save(model, "m.polyadic")
+    shown = run("show", "m.polyadic")
+    assert re.search(r"size +number +9\n", shown)
+    assert re.search(r"grade +category +3 levels: ", shown)
+    new = frame[frame["grade"] != "A"]
+    new.to_csv("new.csv", index=False)
+    predictions = np.array(run("predict", "m.polyadic", "new.csv").split()[1:], dtype=float)
+    np.testing.assert_array_equal(predictions, model.predict(new))
+
+
+@pytest.mark.parametrize(
+    "column", [{"kind": "number"}, {"kind": "category", "categories": ["x"]}, {"fill": 0.5}]
+)
+def test_files_that_the_command_wrote_before(run, table, column):
+    """Those of numbers are read; those that encoded columns must be fitted again."""
+    X, y = np.column_stack([table[name] for name in "abc"]), table["out"].to_numpy()
+    model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    plain = {"kind": "number", "categories": [], "fill": None}
+    columns = [{"name": name, **plain} for name in ("x0", "x1", "x2")]
+    columns[1] |= column
+    note = {"columns": columns, "target": "out", "ignored": ["id"], "messages": ["'x1': odd"]}
+    save(model, "m.polyadic", notes={"preparation": note})
+    result = CliRunner().invoke(main, ["show", "m.polyadic"])
+    if column == {"kind": "number"}:
+        assert "KernelMachineRegressor: out from 3 columns" in result.stdout
+    else:
+        assert result.exit_code == 2
+        assert "fitted by an earlier version" in result.stderr
+        assert "Fit the model again." in result.stderr
 
 
 def test_show_has_what_was_learned_about_the_inputs(run, table):

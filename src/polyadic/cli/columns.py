@@ -30,9 +30,9 @@ def describe_columns(
     schema : Schema
         What the fit took the columns for.
     n_rows : int
-        Rows of the fit.
+        Rows of the fit; 0 where that is not known.
     inputs : sequence of mappings
-        Name and deciles of each input.
+        Name and deciles of each input, as far as they are known.
     notes : mapping
         What is to be said of columns.
     left_out : mapping
@@ -40,7 +40,7 @@ def describe_columns(
     order : sequence of str
         The columns of the table; one that is in neither is the target.
     """
-    deciles = {entry["name"]: entry.get("deciles") for entry in inputs}
+    deciles = {entry["name"]: entry["deciles"] or () for entry in inputs}
     lines = {
         column.name: _describe(column, n_rows, deciles.get(column.name), notes.get(column.name))
         for column in schema.columns
@@ -75,17 +75,19 @@ def _describe(
     if column.levels:
         values = _list_levels(column)
         notes += ["one level: takes no part"] * (len(column.levels) == 1)
-    elif deciles is not None:
+    elif deciles:
         low, high = deciles[0], deciles[-1]
         write = _day if column.kind == "date" else partial(write_number, digits=6)
         values = f"{write(low)} to {write(high)}"
         if low == high and column.kind == "number":
             values, notes = write(low), [*notes, "one value: takes no part"]
-    else:
+    elif deciles is not None:
         notes.append("empty: takes no part")
     notes += [part for part in [", ".join(part for part in column.parts if part)] if part]
     kind = {"order": "ordered"}.get(column.kind, column.kind)
-    gaps = f"{column.n_gaps} ({_per_cent(column.n_gaps, n_rows)})" if column.n_gaps else ""
+    gaps = str(column.n_gaps or "")
+    if gaps and n_rows:
+        gaps += f" ({_per_cent(column.n_gaps, n_rows)})"
     return _line(column.name, kind, values, gaps, "; ".join(notes))
 
 
@@ -110,5 +112,5 @@ def _day(days: float) -> str:
 
 
 def _per_cent(part: int, whole: int) -> str:
-    share = 100 * part / max(whole, 1)
+    share = 100 * part / whole
     return f"{share:.0f} %" if share >= 1 else "<1 %"

@@ -111,7 +111,7 @@ class Fitted:
             "version": self.notes.get("version"),
             "data": self.notes.get("data"),
             "target": self.expected.target,
-            "columns": (self.notes.get("table") or {}).get("columns"),
+            "columns": self._columns(),
             "inputs": self._inputs(),
             "held_out": kept.get("metrics"),
             "feature_weights": feature_weights(self.model),
@@ -121,6 +121,13 @@ class Fitted:
             "loss": float(self.model.loss_curve_[-1]),
             "parameters": parameters(self.model),
         }
+
+    def _columns(self) -> list[dict[str, str]] | None:
+        """Return what was done with each column; None where all that is known is numbers."""
+        schema, note = schema_of(self.model), self.notes.get("table")
+        if note is not None:
+            return list(note["columns"])
+        return None if schema.is_numeric else describe_columns(schema, 0, [], {}, {}, [])
 
     def _inputs(self) -> list[dict[str, Any]]:
         """Return what is known of each input: its deciles, and what the fit learned about it."""
