@@ -19,7 +19,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,15 @@ import numpy as np
 from benchmarks import cells, compare, curves, machine, models, tables
 from benchmarks.cells import Cell, Sets
 from benchmarks.collection import COLLECTION, uniform
+from benchmarks.compare import Asked
 from benchmarks.models import AT_EFFORTS, MODELS, OURS, TITLES
 from benchmarks.real import REAL
 from benchmarks.report import BEGIN, END, table
 
 CAP = 10_000  # rows of a set
+RAW_GROUP = "Tables as they are, with text and gaps"
 GROUPS = {
+    RAW_GROUP: tables.RAW,
     "Data sets": (*tables.CSV_SETS, tables.FLIGHTS),
     "Further tables, numeric columns": tables.TABLES,
     "Tables of R's packages": tuple(REAL),
@@ -130,7 +133,7 @@ def load(name: str, folder: str | None) -> tuple[Any, Any]:
     if folder is None:
         raise FileNotFoundError("its folder must be named, as in --data folder")
     X, y = tables.load(name, folder)
-    return (X, y) if name == tables.FLIGHTS else tables.capped(X, y, CAP)
+    return (X, y) if name in (tables.FLIGHTS, *tables.RAW) else tables.capped(X, y, CAP)
 
 
 def load_all(names: Iterable[str], folder: str | None) -> Sets:
@@ -146,8 +149,10 @@ def load_all(names: Iterable[str], folder: str | None) -> Sets:
 
 def pack(path: str, folder: str | None) -> None:
     """Write all sets that need files or packages into one file, for a machine without them."""
-    sets = load_all([name for name in KNOWN if name not in COLLECTION], folder)
+    sets = load_all([n for n in KNOWN if n not in (*COLLECTION, *tables.RAW)], folder)
     columns = {}
+    for name in tables.RAW if folder is not None else ():
+        columns[name] = np.frombuffer(tables.raw_bytes(name, folder), dtype=np.uint8)
     for name, (X, y) in sets.items():
         columns |= {f"{name}/X": X, f"{name}/y": y}
     np.savez_compressed(path, **columns)
@@ -156,6 +161,8 @@ def pack(path: str, folder: str | None) -> None:
 def unpacked(name: str, path: str) -> tuple[Any, Any]:
     """Return a set from the file that `pack` wrote."""
     with np.load(path) as file:
+        if name in tables.RAW and name in file:
+            return tables.frame(file[name].tobytes())
         if f"{name}/X" not in file:
             raise FileNotFoundError(f"it is not in {Path(path).name}")
         return file[f"{name}/X"], file[f"{name}/y"]
@@ -164,6 +171,8 @@ def unpacked(name: str, path: str) -> tuple[Any, Any]:
 def default_splits(name: str, n_rows: int) -> int:
     """Return over how many splits a set is measured: fewer where fits are slow."""
     known = dict.fromkeys(tables.CSV_SETS, 10) | {"wine": 3, tables.FLIGHTS: 1}
+    if name in tables.RAW:
+        return 5 if n_rows <= 10_000 else 2
     return known.get(name, 3 if n_rows <= 2_000 else 2)
 
 
@@ -173,10 +182,14 @@ def plan(sets: Sets, chosen: Iterable[str], n_splits: int | None, title: str | N
     for name, (_, y) in sorted(sets.items(), key=lambda each: -len(each[1][1])):
         train = round(len(y) * (1 - cells.share_of_test(name)))
         for seed in range(1, (n_splits or default_splits(name, len(y))) + 1):
-            for model in chosen:
+            for model in chosen if name not in tables.RAW else _of_frames(chosen):
                 if train <= models.MOST_ROWS.get(model, train):
                     found.append(Cell(name, seed, model, title or model))
     return found
+
+
+def _of_frames(chosen: Iterable[str]) -> list[str]:
+    return [name for name in chosen if name in models.OF_FRAMES or name in AT_EFFORTS]
 
 
 def record(old: dict[str, Any] | None, rows: int, inputs: int, threads: int) -> dict[str, Any]:
@@ -246,8 +259,15 @@ def page(results: dict[str, Any]) -> str:
     host, sets = results["machine"], results["sets"]
     versions = ", ".join(f"{name} {host[name]}" for name in ("python", "numpy", "scikit-learn"))
     parts = [f"Measured on: {host['cpu']}, {host['cpus']} CPUs, {versions}."]
-    real = {name: sets[name] for name in KNOWN if name in sets and name not in MADE_UP}
+    raw = {name: sets[name] for name in tables.RAW if name in sets}
+    kinds = (*MADE_UP, *tables.RAW)
+    real = {name: sets[name] for name in KNOWN if name in sets and name not in kinds}
     made_up = {name: sets[name] for name in MADE_UP if name in sets}
+    if compare.counts(raw, compare.ASKED_OF_RAW):
+        parts += [
+            "### Asked and reached: tables as they are",
+            counts_table(raw, compare.ASKED_OF_RAW),
+        ]
     if compare.counts(real):
         parts += ["### Asked and reached: real tables", counts_table(real)]
     if compare.counts(made_up):
@@ -270,7 +290,7 @@ def page(results: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def counts_table(sets: dict[str, Any]) -> str:
+def counts_table(sets: dict[str, Any], asked: Sequence[Asked] = compare.ASKED) -> str:
     head = [
         "beside", "asked", "so on", "of sets", "share", "met",
         "geometric mean of our error over theirs", "greatest", "on",
@@ -280,7 +300,7 @@ def counts_table(sets: dict[str, Any]) -> str:
             TITLES[c.asked.other], str(c.asked), c.kept, len(c.ratios), f"{c.share:.0%}", c.met,
             c.mean, c.ratios[c.worst], c.worst,
         ]
-        for c in compare.counts(sets)
+        for c in compare.counts(sets, asked)
     ]  # fmt: skip
     return table(head, rows)
 

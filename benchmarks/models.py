@@ -11,11 +11,13 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from benchmarks.process import ExactProcess
 from polyadic import FeatureLearningRegressor
@@ -23,6 +25,7 @@ from polyadic import FeatureLearningRegressor
 OURS, PROCESS, LARGE_BOOSTING = "polyadic", "process", "boosting-500"
 FIRST_EDITION = "first-edition"
 EFFORTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_MOST_LEVELS = 255
 
 
 def ours(threads: int, **options: Any) -> Any:
@@ -33,20 +36,88 @@ def process(threads: int) -> Any:
     return ExactProcess()
 
 
-def boosting(threads: int, **options: Any) -> Any:
-    return HistGradientBoostingRegressor(random_state=0, **options)
+class Boosting:
+    """HistGradientBoosting; categories of a data frame are its own kind of inputs.
+
+    It takes 255 levels at most, so the rare ones of a category with more are gaps.
+    """
+
+    def __init__(self, threads: int, **options: Any) -> None:
+        self.model_ = HistGradientBoostingRegressor(
+            random_state=0, categorical_features="from_dtype", **options
+        )
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn, and know the levels."""
+        self.levels_ = {
+            name: X[name].value_counts().index[:_MOST_LEVELS] for name in category_names(X)
+        }
+        self.model_.fit(self._known(X), y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions; levels that were not there are gaps."""
+        return self.model_.predict(self._known(X))
+
+    def _known(self, X: Any) -> Any:
+        if not self.levels_:
+            return X
+        known = {n: X[n].cat.set_categories(sorted(levels)) for n, levels in self.levels_.items()}
+        return X.assign(**known)
 
 
-def catboost(threads: int) -> Any:
-    from catboost import CatBoostRegressor
+class CatBoost:
+    """CatBoost with its own settings; a gap in a category is a level."""
 
-    return CatBoostRegressor(
-        verbose=0, thread_count=threads, random_seed=0, allow_writing_files=False
-    )
+    def __init__(self, threads: int) -> None:
+        from catboost import CatBoostRegressor
+
+        self.model_ = CatBoostRegressor(
+            verbose=0, thread_count=threads, random_seed=0, allow_writing_files=False
+        )
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn, told which columns are categories."""
+        self.model_.fit(self._texts(X), y, cat_features=category_names(X))
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions."""
+        return self.model_.predict(self._texts(X))
+
+    def _texts(self, X: Any) -> Any:
+        texts = {n: X[n].astype(object).fillna("gap").astype(str) for n in category_names(X)}
+        return X.assign(**texts) if texts else X
 
 
-def ridge(threads: int) -> Any:
-    return make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 20)))
+class Ridge:
+    """RidgeCV on standardised numbers, gaps as their mean and a flag, and one-hot categories."""
+
+    def __init__(self, threads: int) -> None:
+        self.strengths = np.logspace(-3, 4, 20)
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn, choosing the strength by leaving rows out."""
+        categories = category_names(X)
+        numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+        encoder: Any = numbers
+        if categories:
+            others = [name for name in X.columns if name not in categories]
+            hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            encoder = make_column_transformer((numbers, others), (hot, categories))
+        self.model_ = make_pipeline(encoder, RidgeCV(self.strengths)).fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions."""
+        return self.model_.predict(X)
+
+
+def category_names(X: Any) -> list[str]:
+    """Return the columns of a data frame that are categories; an array has none."""
+    if isinstance(X, np.ndarray):
+        return []
+    return [name for name in X.columns if str(X[name].dtype) == "category"]
 
 
 class Xrfm:
@@ -91,12 +162,13 @@ def at_effort(effort: float) -> str:
 MODELS: dict[str, Callable[[int], Any]] = {
     OURS: ours,
     PROCESS: process,
-    "boosting": boosting,
-    LARGE_BOOSTING: partial(boosting, max_iter=500, max_leaf_nodes=63),
-    "catboost": catboost,
+    "boosting": Boosting,
+    LARGE_BOOSTING: partial(Boosting, max_iter=500, max_leaf_nodes=63),
+    "catboost": CatBoost,
     "xrfm": Xrfm,
-    "ridge": ridge,
+    "ridge": Ridge,
 }
+OF_FRAMES = (OURS, "boosting", "catboost", "ridge")  # those that take text and gaps
 AT_EFFORTS = {at_effort(e): partial(ours, effort=e) for e in EFFORTS if e != 1.0}
 PACKAGES = {"catboost": "catboost", "xrfm": "xrfm"}  # what a model needs
 # Beyond these training rows a kernel matrix takes longer, or more memory, than there is.

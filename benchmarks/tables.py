@@ -1,14 +1,17 @@
-"""Tables of numbers from a folder of CSV files, read without other packages.
+"""Tables from a folder of CSV files: their numbers, or whole as they are.
 
 The shared sets are NAME.csv and nycflights.npz, the further tables are tables/NAME.csv.gz.  The
 target is the last column.  Of a table only what is numeric is used: columns with text are left
 out, and those with gaps in more than a fifth of the rows; then rows with gaps.
+
+A name that begins with raw/ is a further table as it is, a data frame with text and gaps.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ TABLES = (
     "abalone", "doctor-visits", "cpu-act", "kin8nm", "loans", "gapminder-life", "ailerons", "bike",
     "california-ocean", "beijing-pm25", "movies",
 )  # fmt: skip
+RAW = tuple(f"raw/{name}" for name in (*TABLES, "sensory"))
 FLIGHTS = "nycflights"
 MOST_GAPS = 0.2
 
@@ -30,6 +34,8 @@ Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 def load(name: str, folder: str | Path) -> Table:
     """Return the inputs and the target of a set."""
     folder = Path(folder)
+    if name in RAW:
+        return frame(raw_bytes(name, folder))
     if name == FLIGHTS:
         with np.load(_found(folder / f"{name}.npz")) as file:
             return file["X"].astype(np.float64), file["y"].astype(np.float64)
@@ -38,6 +44,23 @@ def load(name: str, folder: str | Path) -> Table:
             return numbers(list(csv.reader(lines)))
     with gzip.open(_found(folder / "tables" / f"{name}.csv.gz"), "rt", newline="") as lines:
         return numbers(list(csv.reader(lines)))
+
+
+def raw_bytes(name: str, folder: str | Path) -> bytes:
+    """Return the file of a table as it is."""
+    return _found(Path(folder) / "tables" / f"{name.removeprefix('raw/')}.csv.gz").read_bytes()
+
+
+def frame(packed: bytes) -> tuple[Any, NDArray[np.float64]]:
+    """Return the inputs of a table as a data frame, text as categories, and the target."""
+    import pandas
+
+    inputs = pandas.read_csv(
+        io.BytesIO(gzip.decompress(packed)), keep_default_na=False, na_values=[""]
+    )
+    target = inputs.pop(inputs.columns[-1]).to_numpy(dtype=np.float64)
+    texts = [name for name in inputs if not pandas.api.types.is_numeric_dtype(inputs[name])]
+    return inputs.astype(dict.fromkeys(texts, "category")), target
 
 
 def numbers(lines: list[list[str]]) -> Table:
