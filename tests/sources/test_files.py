@@ -149,6 +149,15 @@ def test_rows_without_a_target_are_dropped_and_gaps_kept(saved, good):
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(X[:, 0])), [3, 210])
 
 
+def test_gaps_are_one_by_their_bits(saved, good):
+    """A hash of rows sees bits: nulls, and NaN of either sign, are the same gap."""
+    values = good["a"].to_pylist()
+    values[3], values[4], values[5] = None, np.nan, -np.float64(np.nan)
+    (batch,) = open_rows(saved(a=pa.array(values, from_pandas=False)), "y").batches()
+    bits = np.ascontiguousarray(batch.X[3:6, 0]).view(np.int64)
+    assert set(bits) == {np.float64(np.nan).view(np.int64)}
+
+
 STRANGE = {
     "list": pa.array([[1.0]] * 300),
     "binary": pa.array([b"x"] * 300),

@@ -323,6 +323,7 @@ class RowSource:
         for block in file.blocks(self._columns, self.batch_rows):
             keep = self._check(file, block, tally)
             values = block.values if keep.all() else block.values[:, keep]
+            values[np.isnan(values)] = np.nan  # one NaN by its bits, which are hashed
             if self._part is not None:
                 targets = values[inputs : inputs + len(self.targets)]
                 values = values[:, self._part.mask(values[:inputs].T, targets.T)]
