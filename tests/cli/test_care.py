@@ -380,6 +380,9 @@ def test_signs_and_words_between_numbers_are_gaps_and_that_is_said(folder):
     for name, text in (("a", "?"), ("b", "unknown")):
         assert f"Column {name!r}: {text!r} read as a gap." in result.stderr
     assert re.search(r"a +number .* 1 \(2 %\)  '\?' read as a gap", result.stdout)
+    write("new.csv", {"a": ["?"], "b": ["unknown"]})
+    later = run("predict", "model.polyadic", "new.csv")
+    assert (len(later.stdout.split()), later.stderr) == (2, "")
 
 
 def test_numbers_can_be_codes_of_categories(folder):

@@ -40,6 +40,15 @@ class Table:
         return {name: pattern for file in self.files for name, pattern in file.dates.items()}
 
     @property
+    def strays(self) -> dict[str, list[str]]:
+        """Texts that are gaps in columns of numbers."""
+        found: dict[str, list[str]] = {}
+        for file in self.files:
+            for name, texts in file.strays.items():
+                found[name] = sorted({*found.get(name, []), *texts})
+        return found
+
+    @property
     def target(self) -> str | None:
         """The column that is the target, where the file says so, or one that is called so."""
         return self.files[0].target or ("target" if "target" in self.names else None)
@@ -89,10 +98,11 @@ class Expected:
     target: str | None = None
     ignored: tuple[str, ...] = ()
     dates: Mapping[str, str] = field(default_factory=dict)
+    strays: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def read(self, path: str, csv: CsvFormat) -> Table:
         """Open a table that is written like the one of the fit where it does not tell itself."""
-        return read_table(path, replace(csv, dates=self.dates))
+        return read_table(path, replace(csv, dates=self.dates, strays=self.strays))
 
     def comparison_target(self, table: Table, named: str | None) -> str:
         """Return the column to compare predictions with."""

@@ -192,11 +192,13 @@ def fit_model(
         chosen.target,
         tuple(chosen.left_out),
         chosen.table.dates,
+        chosen.table.strays,
     )
     notes["table"] = {
         "target": expected.target,
         "ignored": list(expected.ignored),
         "dates": dict(expected.dates),
+        "strays": dict(expected.strays),
         "columns": lines,
     }
     if comparison.rows:

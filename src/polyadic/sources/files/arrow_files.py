@@ -177,8 +177,11 @@ class CsvRows(RowFile):
             self.empty.add(name)
         if not types.is_string(values.type):
             return _kind_of(values.type)
-        found = TextColumn.of(values, self._spelling.decimal, self._csv.dates.get(name))
+        given, decimal = self._csv, self._spelling.decimal
+        known = given.strays.get(name, ())
+        found = TextColumn.of(values, decimal, given.dates.get(name), known)
         self.dates.update({name: found.pattern} if found.pattern else {})
+        self.strays.update({name: found.strays} if found.strays else {})
         self._texts[name] = found
         self._parts[name], self.examples[name] = first_stray(values, self._spelling.decimal)
         self.notes.update({name: found.note} if found.note else {})

@@ -105,6 +105,8 @@ class RowFile(ABC):
         Where a column is text, and which: "row 3 is 'x'".
     dates : dict
         How days of a column are spelled, where not as 2020-12-31.
+    strays : dict
+        Texts that are gaps in a column of numbers.
     empty : set of str
         Columns without a value, as far as is known.
     remarks : list of str
@@ -123,6 +125,7 @@ class RowFile(ABC):
         self.notes: dict[str, str] = {}
         self.examples: dict[str, str] = {}
         self.dates: dict[str, str] = {}
+        self.strays: dict[str, tuple[str, ...]] = {}
         self.empty: set[str] = set()
         self.remarks: list[str] = []
         self._stamp = self._stat()

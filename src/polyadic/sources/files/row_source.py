@@ -206,9 +206,11 @@ class RowSource:
     @property
     def remarks(self) -> list[str]:
         """What is done to files and columns to read them, a sentence each."""
+        dates = {name for file in self._files for name in file.dates}
         return [
             *(f"{file.path}: {remark}." for file in self._files for remark in file.remarks),
-            *(f"Column {name!r}: {note}." for name, note in self.notes.items()),
+            # How days are spelled is nothing to be wary of.
+            *(f"Column {name!r}: {n}." for name, n in self.notes.items() if name not in dates),
         ]
 
     @property

@@ -41,7 +41,8 @@ class FormatError(ValueError):
 class CsvFormat:
     """How users say that text is written; None is told from the file.
 
-    `dates` has patterns of days in columns where day or month may come first.
+    `dates` has patterns of days in columns where day or month may come first, `strays` texts that
+    are gaps in columns of numbers.
     """
 
     delimiter: str | None = None
@@ -49,6 +50,7 @@ class CsvFormat:
     na: tuple[str, ...] = ()
     encoding: str | None = None
     dates: Mapping[str, str] = field(default_factory=dict)
+    strays: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

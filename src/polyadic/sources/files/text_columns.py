@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from polyadic.sources.files.sniff import THOUSANDS, number_pattern
 # categories.
 _LEAST_NUMBERS, _MANY_NUMBERS = 10, 20
 _MOST_STRAYS = 5
+_SHOWN = 30
 _INFINITE = r"\s*[+-]?([iI]nf|[iI]nfinity)\s*"
 _DAY = r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})( \d{1,2}:\d{2}(:\d{2})?)?"
 
@@ -31,18 +33,27 @@ class TextColumn:
         Which remedy there is, where something is wrong.
     pattern : str
         How dates are spelled.
+    strays : tuple of str
+        Texts between numbers, which are gaps.
     """
 
     kind: str
     note: str = ""
     remedy: str = ""
     pattern: str = ""
+    strays: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, values: Any, decimal: str, pattern: str | None = None) -> TextColumn:
+    def of(
+        cls,
+        values: Any,
+        decimal: str,
+        pattern: str | None = None,
+        known: Sequence[str] = (),
+    ) -> TextColumn:
         """Look at the values of a column that Arrow takes for text.
 
-        A `pattern` of dates is tried first.
+        A `pattern` of dates is tried first; `known` texts are gaps between numbers.
         """
         if pattern is not None and _are_dates(values, pattern):
             return cls(DATE, pattern=pattern)
@@ -50,8 +61,8 @@ class TextColumn:
         is_number = _matches(texts, _number(decimal))
         strays = texts.filter(_not(is_number)).to_pylist()
         n_numbers = len(texts) - len(strays)
-        if not strays:
-            return cls(NUMBER)
+        if set(strays) <= set(known):
+            return cls(NUMBER, strays=tuple(strays))
         other = "," if decimal == "." else "."
         if all(re.fullmatch(THOUSANDS, text) for text in strays):
             return cls("has thousands separators", remedy="thousands")
@@ -61,7 +72,7 @@ class TextColumn:
             return cls("has decimal points", remedy="marks")
         if n_numbers and _are_gaps(strays, n_numbers):
             told = " and ".join(map(repr, strays))
-            return cls(NUMBER, f"{told} read as a gap")
+            return cls(NUMBER, f"{told} read as a gap", strays=tuple(strays))
         return _dates(strays) if not n_numbers else cls(TEXT)
 
     def read(self, values: Any, decimal: str) -> Any:
@@ -86,9 +97,9 @@ def first_stray(values: Any, decimal: str) -> tuple[float, str]:
     if not n_strays:
         return 1.0, ""
     row = compute.index(is_number, False).as_py()
-    return 1.0 - n_strays / (
-        len(values) - values.null_count
-    ), f"row {row + 1} is {values[row].as_py()!r}"
+    text = values[row].as_py()
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return 1.0 - n_strays / (len(values) - values.null_count), f"row {row + 1} is {shown!r}"
 
 
 def _number(decimal: str) -> str:
