@@ -91,7 +91,8 @@ def _list_notes(fitted: Fitted) -> list[str]:
     lines = (fitted.notes.get("table") or {}).get("columns", [])
     told = []
     for line in lines:
-        parts = [line["kind"] if line["kind"] != "number" else "", line["note"]]
+        levels = line["values"] if line["kind"] in ("category", "ordered") else ""
+        parts = [line["kind"] if line["kind"] != "number" else "", levels, line["note"]]
         if any(parts):
             told.append(f"{line['column']!r}: {', '.join(part for part in parts if part)}")
     return told
