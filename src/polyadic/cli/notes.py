@@ -101,15 +101,21 @@ def _check_inputs(note: Any, n_inputs: int) -> None:
 
 
 def _check_summaries(found: list[dict[str, Any]], n_inputs: int) -> None:
-    used = [one for one in found if one["kernel"] is not None]
-    if len(found) != n_inputs:
-        raise ValueError(f"{len(found)} inputs")
-    _check_texts([text for one in used for text in (one["name"], one["kernel"])])
+    used = [one for one in found if one["kind"] != "unused"]
+    if len(found) != n_inputs or not used:
+        raise ValueError(f"{len(found)} inputs, {len(used)} of them used")
     for one in found:
         _check_types(one, {"n_basis": int, "relevance": float})
-    _check_numbers([one["relevance"] for one in found], (n_inputs,))
     for one in used:
-        _check_types(one, {"length_scale": float})
+        # A linear trend may use an input that no kernel does.
+        kernel, length_scale = one["kernel"], one["length_scale"]
+        if (kernel is None) != (length_scale is None):
+            raise ValueError(f"a kernel {kernel} with the length scale {length_scale}")
+        _check_texts([one["name"]])
+        if kernel is not None:
+            _check_texts([kernel])
+            _check_numbers([length_scale], (1,))
+    _check_numbers([one["relevance"] for one in found], (n_inputs,))
 
 
 def _check_held_out(note: Any) -> None:
@@ -147,6 +153,6 @@ def _check_numbers(
     if not all(size == wanted or wanted is None for size, wanted in sizes):
         raise ValueError(f"an array of shape {numbers.shape}")
     sound = ~np.isinf(numbers) if gaps else np.isfinite(numbers)
-    if not numbers.size or not sound.all():
+    if not sound.all() or not np.isfinite(numbers).any():
         raise ValueError("no finite numbers")
     return numbers
