@@ -514,9 +514,9 @@ TEXTS = {
     "a slip": ([*NUMBERS, "1O5"], "number", "'1O5' read as a gap"),
     "few numbers": (["1", "2", "3", "A"] * 5, "category", None),
     "names with digits": ([*NUMBERS, "2A", "2B"], "category", None),
-    "dates, day first": (["31/12/2020", "1/2/2021"], "date", "dates, day first"),
-    "dates, month first": (["12/31/2020 10:30", "1/2/2021 09:00"], "date", "dates, month first"),
-    "dates with points": (["01.02.2020", "3.4.2021"], "date", "dates, day first"),
+    "dates, day first": (["31/12/2020", "1/2/2021"], "date", "day first"),
+    "dates, month first": (["12/31/2020 10:30", "1/2/2021 09:00"], "date", "month first"),
+    "dates with points": (["01.02.2020", "3.4.2021"], "date", "day first"),
     "dates of either": (["01/02/2020", "3/4/2021"], "category", "day or month may come first"),
     "no dates": (["31/12/2020", "12/31/2020"], "category", None),
 }

@@ -151,9 +151,9 @@ def _dates(texts: list[str]) -> TextColumn:
     if max(first, second) > 31 or min(first, second) > 12:
         return TextColumn(TEXT)
     if first > 12 or (second <= 12 and mark == "."):
-        return TextColumn(DATE, "dates, day first", pattern=f"%d{mark}%m{mark}%Y{clock}")
+        return TextColumn(DATE, "day first", pattern=f"%d{mark}%m{mark}%Y{clock}")
     if second > 12:
-        return TextColumn(DATE, "dates, month first", pattern=f"%m{mark}%d{mark}%Y{clock}")
+        return TextColumn(DATE, "month first", pattern=f"%m{mark}%d{mark}%Y{clock}")
     return TextColumn(TEXT, "dates? Write them as 2020-12-31: day or month may come first")
 
 
