@@ -296,5 +296,8 @@ def _span(entry: dict[str, Any]) -> list[str]:
 def _metric_lines(metrics: dict[str, Any] | None, rows: str = "rows") -> Iterator[str]:
     if metrics is None:
         return
+    from polyadic.inspection import write_number
+
     r2 = "" if metrics["r2"] is None else f", R² {metrics['r2']:.4f}"
-    yield (f"{metrics['rows']} {rows}: RMSE {metrics['rmse']:.5g}, MAE {metrics['mae']:.5g}{r2}")
+    rmse, mae = (write_number(metrics[name], 5) for name in ("rmse", "mae"))
+    yield f"{metrics['rows']} {rows}: RMSE {rmse}, MAE {mae}{r2}"
