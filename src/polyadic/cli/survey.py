@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,23 +56,25 @@ class RowNumbers:
 
 @dataclass
 class RowNames:
-    """Whether a column of text names rows: no two texts are alike."""
+    """Whether a column of text names rows: no two texts are alike, as far as was looked."""
 
-    texts: set[str] | None = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    is_over: bool = False
+    differ: bool = True
 
-    def add(self, values: list[str | None]) -> None:
-        """Look at more rows."""
-        if self.texts is None:
+    def add(self, values: Any) -> None:
+        """Look at more rows, until two are alike or rows enough have been seen."""
+        if self.is_over:
             return
         count = len(self.texts) + len(values)
-        self.texts.update(text for text in values if text is not None)
-        if len(self.texts) < count:
-            self.texts = None
+        self.texts.update(text for text in values.to_pylist() if text is not None)
+        self.differ = len(self.texts) == count
+        self.is_over = not self.differ or count > _MOST_IDS
 
     @property
     def found(self) -> bool:
         """Whether the column seems to name rows."""
-        return self.texts is not None and len(self.texts) >= _LEAST_ROWS_OF_IDS
+        return self.differ and len(self.texts) >= _LEAST_ROWS_OF_IDS
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,7 @@ class Survey:
             for values, name in zip(number_rows(batch, list(numbers)), numbers, strict=True):
                 numbers[name].add(values)
             for name, each in texts.items():
-                if each.texts is not None:
-                    each.add(batch.column(name).to_pylist())
+                each.add(batch.column(name))
         row_numbers = [name for name, each in numbers.items() if each.found]
         row_names = [name for name, each in texts.items() if each.found]
         empty = [name for name, count in gaps.items() if count == n_rows]
