@@ -395,6 +395,17 @@ def test_numbers_can_be_codes_of_categories(folder):
     assert "no column 'z'" in run("fit", "t.csv", "--category", "z", "--force", code=2).stderr
 
 
+def test_a_later_table_has_the_decimal_mark_of_the_fit(folder):
+    """Alone, "1,137" may be thousands; where decimals were commas it is none."""
+    rows = "\n".join(f"{i // 10},{i % 10}37;0,{i % 9 + 1}5;{i}" for i in range(10, 60))
+    (folder / "t.csv").write_text("x;z;target\n0,5;0,1;5\n" + rows)
+    run("fit", "t.csv", *SMALL, "--holdout", "0")
+    for text in ("x;z\n3,537;0,25\n", "x;z\n3,537;1,250\n", "x;z\n3.537;1.25\n"):
+        (folder / "new.csv").write_text(text)
+        said = run("predict", "model.polyadic", "new.csv").stdout
+        assert float(said.split()[1]) == pytest.approx(35, abs=5)
+
+
 def test_a_later_table_spells_dates_as_the_fit_does(folder):
     """1/2/2021 is a day in February where a 31/12/2020 was before."""
     days = [date(2020, 1, 1) + timedelta(days=i) for i in range(0, 300, 3)]

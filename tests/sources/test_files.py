@@ -400,6 +400,7 @@ GOOD_CSV = "a,b,y\n" + "".join(f"{i / 10},{i % 7},{i}\n" for i in range(200))
         ("", "it is empty"),
         ("a,y\n" + '"1,137",2\n"12,100",3\n', "'a' has thousands separators.*Remove"),
         ("a,y\n" + '"1,5",2\n"12,25",3\n', "'a' has decimal commas.*decimal=','"),
+        ("a,y\nnone,1\n" + "".join(f'"{i},5",2\n' for i in range(20)), "'a' has decimal commas"),
         ("a,y\n" + "x,1.5\n" * 300_000 + "ö,3\n", "not UTF-8 text after row.*encoding='cp1252'"),
     ],
 )

@@ -36,7 +36,7 @@ def read_expected(path: str, notes: dict[str, Any], names: list[str]) -> Expecte
             )
     note = notes.get("table") or notes.get("preparation") or {"target": None, "ignored": []}
     _check(path, "table", partial(_check_table, note))
-    spelled = note.get("dates", {}), note.get("strays", {})
+    spelled = note.get("dates", {}), note.get("strays", {}), note.get("decimal", ".")
     return Expected(names, note["target"], tuple(note["ignored"]), *spelled)
 
 
@@ -80,6 +80,7 @@ def _check_table(note: Any) -> None:
     if note["target"] is not None:
         _check_texts([note["target"]])
     _check_texts([text for pair in note.get("dates", {}).items() for text in pair])
+    _check_texts([note.get("decimal", ".")])
     _check_texts([text for texts in note.get("strays", {}).values() for text in texts])
     for line in note.get("columns", []) if "messages" not in note else []:
         _check_texts([line[head] for head in HEADS])

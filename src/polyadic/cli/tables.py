@@ -99,10 +99,12 @@ class Expected:
     ignored: tuple[str, ...] = ()
     dates: Mapping[str, str] = field(default_factory=dict)
     strays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    decimal: str = "."
 
     def read(self, path: str, csv: CsvFormat) -> Table:
         """Open a table that is written like the one of the fit where it does not tell itself."""
-        return read_table(path, replace(csv, dates=self.dates, strays=self.strays))
+        like = replace(csv, dates=self.dates, strays=self.strays, likely=self.decimal)
+        return read_table(path, like)
 
     def comparison_target(self, table: Table, named: str | None) -> str:
         """Return the column to compare predictions with."""

@@ -193,12 +193,14 @@ def fit_model(
         tuple(chosen.left_out),
         chosen.table.dates,
         chosen.table.strays,
+        chosen.table.files[0].decimal,
     )
     notes["table"] = {
         "target": expected.target,
         "ignored": list(expected.ignored),
         "dates": dict(expected.dates),
         "strays": dict(expected.strays),
+        "decimal": expected.decimal,
         "columns": lines,
     }
     if comparison.rows:

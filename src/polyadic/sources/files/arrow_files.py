@@ -138,6 +138,7 @@ class CsvRows(RowFile):
         import pyarrow
 
         self._spelling, head = self._spell()
+        self.decimal = self._spelling.decimal
         if self._spelling.remark is not None:
             self.remarks.append(self._spelling.remark)
         first = self._read(head)

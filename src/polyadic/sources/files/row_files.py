@@ -103,6 +103,8 @@ class RowFile(ABC):
         What is done to a column.
     examples : dict
         Where a column is text, and which: "row 3 is 'x'".
+    decimal : str
+        Decimal mark of its numbers.
     dates : dict
         How days of a column are spelled, where not as 2020-12-31.
     strays : dict
@@ -124,6 +126,7 @@ class RowFile(ABC):
         self.remedies: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self.examples: dict[str, str] = {}
+        self.decimal = "."
         self.dates: dict[str, str] = {}
         self.strays: dict[str, tuple[str, ...]] = {}
         self.empty: set[str] = set()

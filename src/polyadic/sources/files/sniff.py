@@ -42,7 +42,7 @@ class CsvFormat:
     """How users say that text is written; None is told from the file.
 
     `dates` has patterns of days in columns where day or month may come first, `strays` texts that
-    are gaps in columns of numbers.
+    are gaps in columns of numbers, and `likely` is the decimal mark where the file does not tell.
     """
 
     delimiter: str | None = None
@@ -51,6 +51,7 @@ class CsvFormat:
     encoding: str | None = None
     dates: Mapping[str, str] = field(default_factory=dict)
     strays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    likely: str = "."
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def spelling_of(path: Path, given: CsvFormat) -> tuple[Spelling, bytes]:
     lines = _whole_lines(text[:_MARKS]) if len(text) > _MARKS else text
     lines = lines if lines.count("\n") >= _LINES else text  # of a wide table
     delimiter = given.delimiter or _delimiter_of(lines, usual)
-    decimal = given.decimal or _decimal_of(_records(lines, delimiter), delimiter)
+    decimal = given.decimal or _decimal_of(_records(lines, delimiter), delimiter, given.likely)
     return Spelling(encoding, delimiter, decimal, remark), text.encode()
 
 
@@ -190,21 +191,25 @@ def _delimiter_of(text: str, usual: str) -> str:
     return best or next((mark for mark in marks if mark in header), usual)
 
 
-def _decimal_of(records: Sequence[Sequence[str]], delimiter: str) -> str:
-    """Return a comma where the numbers of some columns have one, and none can mean thousands."""
+def _decimal_of(records: Sequence[Sequence[str]], delimiter: str, likely: str) -> str:
+    """Return a comma where numbers have one, and it cannot separate thousands instead.
+
+    What is in doubt is as is `likely`.
+    """
     if delimiter == ",":
         return "."
-    found = False
+    sure, doubtful = set[str](), set[str]()
     for cells in zip(*records[1:], strict=False):
         values = {cell.strip() for cell in cells}
-        if any(re.fullmatch(number_pattern("."), text) and "." in text for text in values):
-            return "."
-        commas = {text for text in values if "," in text}
-        if commas and all(re.fullmatch(number_pattern(","), text) for text in commas):
-            if all(re.fullmatch(THOUSANDS, text) for text in commas):
-                return "."
-            found = True
-    return "," if found else "."
+        for mark, holds in ((".", any), (",", all)):  # words have commas, but no such points
+            marked = {text for text in values if mark in text}
+            numbers = {text for text in marked if re.fullmatch(number_pattern(mark), text)}
+            if numbers and holds(text in numbers for text in marked):
+                is_doubtful = all(re.fullmatch(THOUSANDS, text) for text in numbers)
+                (doubtful if is_doubtful else sure).add(mark)
+    if likely == ",":
+        return "." if sure == {"."} else ","
+    return "," if sure == {","} and not doubtful else "."
 
 
 def number_pattern(decimal: str) -> str:

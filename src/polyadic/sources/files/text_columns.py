@@ -64,9 +64,9 @@ class TextColumn:
         if set(strays) <= set(known):
             return cls(NUMBER, strays=tuple(strays))
         other = "," if decimal == "." else "."
-        if all(re.fullmatch(THOUSANDS, text) for text in strays):
+        if _are_most(THOUSANDS, strays):
             return cls("has thousands separators", remedy="thousands")
-        if all(re.fullmatch(number_pattern(other), text) for text in strays):
+        if _are_most(number_pattern(other), strays):
             if other == ",":
                 return cls("has decimal commas", remedy="decimal")
             return cls("has decimal points", remedy="marks")
@@ -116,6 +116,12 @@ def _not(mask: Any) -> Any:
     from pyarrow import compute
 
     return compute.invert(mask)
+
+
+def _are_most(pattern: str, texts: list[str]) -> bool:
+    """Return whether texts are so, but for a few that may stand for gaps."""
+    others = [text for text in texts if not re.fullmatch(pattern, text)]
+    return len(others) <= len(texts) // 10
 
 
 def _are_gaps(strays: list[str], n_numbers: int) -> bool:
