@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from polyadic.cli.errors import Mistake
+from polyadic.sources.files.encoding import kinds_of
 from polyadic.sources.files.opening import select_rows
 from polyadic.sources.files.paths import open_files
 from polyadic.sources.files.row_files import RowFile
-from polyadic.sources.files.row_source import RowSource, kinds_of
+from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.sniff import CsvFormat
 from polyadic.sources.schema import Schema
 

@@ -36,7 +36,8 @@ class PartialDependence:
     names : tuple of str
         Their names.
     grids : tuple of ndarray
-        The values that each takes, of shape (n_points,) or (n_points, n_columns).
+        The values that each takes, of shape (n_points,) or (n_points, n_columns); codes of
+        levels for a category, in the order of ``schema_``.
     values : ndarray
         The mean prediction, one axis for each grid.
     """

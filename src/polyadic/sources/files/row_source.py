@@ -19,16 +19,15 @@ from polyadic.rows import holdout
 from polyadic.rows.holdout import Part, row_hash
 from polyadic.rows.inputs import Inputs
 from polyadic.samples.prefetch import read_ahead
+from polyadic.sources.files.encoding import Tally, encode_batch, gaps_of, kinds_of
 from polyadic.sources.files.row_files import (
-    DATE,
     NUMBER,
-    TEXT,
     Block,
     RowFile,
     RowsError,
     number_rows,
 )
-from polyadic.sources.schema import Column, Encoded, Schema, Surprises
+from polyadic.sources.schema import Schema
 from polyadic.sources.survey import FROM_DTYPE, Survey, named_columns
 
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
@@ -82,7 +81,7 @@ class RowSource:
         self._missing = missing
         self._schema: Schema | None = None
         # What the last pass counted; those who read the same rows as others share it.
-        self._last: list[_Tally] = []
+        self._last: list[Tally] = []
         # A part is told by the hash of rows as all rows have them encoded.
         self._part: Part | None = None
         self._hashed_by: Schema | None = None
@@ -126,7 +125,7 @@ class RowSource:
                 counts = slice(None) if self.weight is None else values[-1] > 0
                 gaps += np.isnan(values[: len(self.names), counts]).sum(axis=1)
             return Schema.of_numbers(self.names, len(self.names), gaps), []
-        total, tally = None, _Tally(len(self.names))
+        total, tally = None, Tally(len(self.names))
         for file in self._files:
             for batch in self._checked(file, tally):
                 part = self._survey(file, batch, categorical_features)
@@ -314,12 +313,12 @@ class RowSource:
 
     def _rows(self) -> Iterator[NDArray[np.float64]]:
         """Yield inputs, targets and weights × rows of what is left after the check of every row."""
-        tally = _Tally(len(self.names))
+        tally = Tally(len(self.names))
         for file in self._files:
             yield from (self._numbers if self.is_plain else self._encode)(file, tally)
         self._last[:] = [tally]
 
-    def _numbers(self, file: RowFile, tally: _Tally) -> Iterator[NDArray[np.float64]]:
+    def _numbers(self, file: RowFile, tally: Tally) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a file whose columns are all numbers."""
         inputs = len(self.names)
         for block in file.blocks(self._columns, self.batch_rows):
@@ -334,18 +333,18 @@ class RowSource:
             if values.size:
                 yield values
 
-    def _encode(self, file: RowFile, tally: _Tally) -> Iterator[NDArray[np.float64]]:
+    def _encode(self, file: RowFile, tally: Tally) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a file whose columns become inputs by a schema."""
         for batch in self._checked(file, tally):
-            encoded = _encode_batch(file, batch, self.names, self.schema)
+            encoded = encode_batch(file, batch, self.names, self.schema)
             tally.surprises += encoded.surprises
             if len(encoded.X):
                 yield np.concatenate([encoded.X.T, number_rows(batch, self._others)])
 
-    def _checked(self, file: RowFile, tally: _Tally) -> Iterator[Any]:
+    def _checked(self, file: RowFile, tally: Tally) -> Iterator[Any]:
         """Yield the rows of a file that are left after the check as record batches."""
         for block in file.arrow(self._columns, _MOST_ROWS):
-            inputs, others = _gaps_of(file, block.batch, self.names), self._others
+            inputs, others = gaps_of(file, block.batch, self.names), self._others
             values = np.concatenate([inputs, number_rows(block.batch, others)])
             keep = self._check(file, Block(values, block.first_row, block.row_group), tally)
             batch = block.batch if keep.all() else block.batch.filter(keep)
@@ -358,9 +357,9 @@ class RowSource:
         """Return the inputs by whose hash rows are in a part."""
         if self._hashed_by is None:  # all were numbers when the rows were split
             return number_rows(batch, self.names).T
-        return _encode_batch(file, batch, self.names, self._hashed_by).X
+        return encode_batch(file, batch, self.names, self._hashed_by).X
 
-    def _check(self, file: RowFile, block: Block, tally: _Tally) -> NDArray[np.bool_]:
+    def _check(self, file: RowFile, block: Block, tally: Tally) -> NDArray[np.bool_]:
         """Return which rows count, or raise an error that says where one is that cannot."""
         values, inputs = block.values, len(self.names)
         finite = np.isfinite(values)
@@ -396,52 +395,3 @@ class RowSource:
             f"{where} has no number in column {name!r}.",
             "gap" if name in self._others else "gaps",
         )
-
-
-class _Tally:
-    """What a pass over rows counts."""
-
-    def __init__(self, n_columns: int) -> None:
-        self.dropped = 0
-        self.surprises = Surprises((0,) * n_columns, (0,) * n_columns)
-
-    def add_gaps(self, schema: Schema, values: NDArray[np.float64]) -> None:
-        """Count the gaps of numbers that had none in the fit."""
-        inputs = len(schema.columns)
-        found = np.isnan(values[:inputs]).sum(axis=1).tolist()
-        pairs = zip(schema.columns, found, strict=True)
-        gaps = tuple(0 if column.n_gaps else count for column, count in pairs)
-        self.surprises += Surprises((0,) * inputs, gaps)
-
-
-def _gaps_of(file: RowFile, batch: Any, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return columns as rows of a matrix: numbers as they are, of all else only where gaps are."""
-    values = np.zeros((len(names), batch.num_rows))
-    for row, name in zip(values, names, strict=True):
-        if file.types[name] == NUMBER:
-            row[:] = number_rows(batch, [name])[0]
-        else:
-            row[np.asarray(batch.column(name).is_null())] = np.nan
-    return values
-
-
-def _encode_batch(file: RowFile, batch: Any, names: Sequence[str], schema: Schema) -> Encoded:
-    """Return the inputs that rows become; an error names the file."""
-    import pyarrow
-
-    try:
-        return schema.encode(pyarrow.Table.from_batches([batch]).select(list(names)))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{file.path}: {error}") from error
-
-
-def kinds_of(schema: Schema, names: Sequence[str]) -> dict[str, str]:
-    """Return what the columns of a fit are in a file that names them so."""
-    return {name: _kind_of(column) for name, column in zip(names, schema.columns, strict=True)}
-
-
-def _kind_of(column: Column) -> str:
-    """Return what a column of the fit is in a file."""
-    if column.kind in ("category", "order"):
-        return TEXT if column.has_text else NUMBER
-    return DATE if column.kind == "date" else NUMBER
