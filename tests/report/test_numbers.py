@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from sklearn.datasets import make_friedman1
 
 import polyadic
+from polyadic.cli import main
 from polyadic.report import Subject, render
 from polyadic.report._errors import find_errors
 from polyadic.report._findings import find
@@ -35,27 +38,33 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("numbers")
     table = write_table(folder / "houses.csv", categories(400))
     model = folder / "model.polyadic"
-    run("fit", table, "--encode", "--holdout", 0, "--out", model, *QUICK)
+    run("fit", table, "--holdout", 0, "--out", model, *QUICK)
     return folder
 
 
-def one_hot(columns, names):
-    """Return the rows as the model sees them, by the names of its inputs."""
-    inputs = []
-    for name in names:
-        column, _, level = name.partition("=")
-        inputs.append(columns[column] == level if level else columns[column])
-    return np.column_stack(inputs).astype(float)
+def encode(model, columns):
+    """Return the rows as the model sees them: numbers, and codes of levels."""
+    frame = pd.DataFrame(columns).drop(columns="target")
+    return model.schema_.encode(frame).X
 
 
-def predict(model, rows):
-    return model.predict(pd.DataFrame(rows, columns=model.feature_names_in_))
+def with_level(model, rows, name, level):
+    """Return what the model predicts for rows that all have a level."""
+    frame = pd.DataFrame(
+        {
+            column.name: np.array(column.levels, dtype=object)[rows[:, place].astype(int)]
+            if column.levels
+            else rows[:, place]
+            for place, column in enumerate(model.schema_.columns)
+        }
+    )
+    return model.predict(frame.assign(**{name: level}))
 
 
 @pytest.fixture(scope="module")
 def with_sample(folder):
     model = polyadic.load(folder / "model.polyadic")
-    rows = one_hot(categories(400), model.feature_names_in_)[:300]
+    rows = encode(model, categories(400))[:300]
     note = {"inputs": rows, "described": "a sample of 300 of the 400 rows of the fit"}
     path = change_notes(folder / "model.polyadic", folder / "sample.polyadic", sample=note)
     return path, model, rows
@@ -75,30 +84,25 @@ def test_without_rows_there_are_no_curves_and_the_page_says_why(folder, tmp_path
 
 
 def test_ranges_are_those_of_all_rows_of_the_fit(with_sample, tmp_path):
-    path, model, _ = with_sample
-    everything = one_hot(categories(400), model.feature_names_in_)
+    """Of numbers: the levels of a category have no order."""
+    path, _, _ = with_sample
     numbers = report(path, "--out", tmp_path / "page.html")
-    for (name, *row), column in zip(numbers["ranges"], everything.T, strict=True):
-        assert row == [column.min(), np.median(column), column.max()], name
+    age = categories(400)["age"]
+    assert numbers["ranges"] == [["age", age.min(), np.median(age), age.max()]]
     assert "all rows of the fit" in (tmp_path / "page.html").read_text("utf-8")
 
 
-def test_a_category_is_one_input_and_its_columns_move_together(with_sample, tmp_path):
+def test_a_category_is_one_input_with_a_bar_for_each_level(with_sample, tmp_path):
     path, model, rows = with_sample
     numbers = report(path, "--out", tmp_path / "page.html")
-    names = list(model.feature_names_in_)
-    assert {found["name"] for found in numbers["inputs"]["importances"]} == {
-        "age",
-        "smoker",
-        "roof",
-    }
+    names = {found["name"] for found in numbers["inputs"]["importances"]}
+    assert names == {"age", "smoker", "roof"}
     (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "smoker"]
+    place, levels = 1, list(model.schema_.columns[1].levels)
     for label, count, value in zip(curve["labels"], curve["rows"], curve["values"], strict=True):
-        changed = rows.copy()
-        for level in ("yes", "no"):
-            changed[:, names.index(f"smoker={level}")] = level == label
-        assert value == pytest.approx(predict(model, changed).mean(), rel=1e-9)
-        assert count == rows[:, names.index(f"smoker={label}")].sum()
+        expected = with_level(model, rows, "smoker", label).mean()
+        assert value == pytest.approx(expected, rel=1e-9)
+        assert count == (rows[:, place] == levels.index(label)).sum()
     assert "a sample of 300 of the 400 rows of the fit" in (tmp_path / "page.html").read_text()
     assert "target from 3 inputs" in (tmp_path / "page.html").read_text()
 
@@ -109,13 +113,27 @@ def test_rare_levels_are_grouped(with_sample, tmp_path):
     (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "roof"]
     assert curve["labels"] == ["shingle", "other (2 levels)"]
     assert curve["rows"] == [297, 3]
-    names, total = list(model.feature_names_in_), 0.0
-    for level, count in (("clay", 2), ("metal", 1)):
-        changed = rows.copy()
-        for other in ("clay", "metal", "shingle"):
-            changed[:, names.index(f"roof={other}")] = other == level
-        total += count * predict(model, changed).mean()
+    counts = {"clay": 2, "metal": 1}
+    total = sum(n * with_level(model, rows, "roof", level).mean() for level, n in counts.items())
     assert curve["values"][1] == pytest.approx(total / 3, rel=1e-9)
+
+
+def test_gaps_and_levels_that_are_new_have_a_place(with_sample, tmp_path):
+    path, _, _ = with_sample
+    columns = categories(100)
+    columns["smoker"][:30], columns["smoker"][30:50] = "", "now and then"
+    columns["age"] = ["" if i % 9 == 0 else age for i, age in enumerate(columns["age"])]
+    table = write_table(tmp_path / "new.csv", columns)
+    words = ["report", path, table, "--out", tmp_path / "page.html", "--json"]
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("Warning") == 1
+    numbers = json.loads(result.stdout)
+    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "smoker"]
+    assert {"no value", "not in the fit"} < set(curve["labels"])
+    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "age"]
+    assert np.isfinite(curve["values"]).all()
+    assert len(numbers["errors"]["baselines"]) == 2
 
 
 @pytest.mark.slow
@@ -319,7 +337,7 @@ def test_curves_go_by_relevance_and_the_table_leads_to_them(automatic):
     assert len(re.findall('<a href="#figure-dependence', page)) == 5
 
 
-def test_levels_lead_to_the_curve_of_their_category(with_sample, tmp_path):
+def test_categories_lead_to_their_curves(with_sample, tmp_path):
     path, model, _ = with_sample
     numbers = report(path, "--out", tmp_path / "page.html")
     curves = [curve["name"] for curve in numbers["inputs"]["curves"]]
@@ -327,8 +345,8 @@ def test_levels_lead_to_the_curve_of_their_category(with_sample, tmp_path):
     assert {*learned, *numbers["learned"]["unused"]} == set(model.feature_names_in_)
     for name, entry in learned.items():
         if entry["curve"] is not None:
-            assert curves[entry["curve"]] == name.partition("=")[0]
-    assert curves[0] == numbers["learned"]["inputs"][0]["name"].partition("=")[0]
+            assert curves[entry["curve"]] == name
+    assert curves[0] == numbers["learned"]["inputs"][0]["name"]
 
 
 def test_without_rows_the_relevance_is_there(automatic):

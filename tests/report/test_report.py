@@ -41,7 +41,7 @@ def page(tmp_path_factory):
     columns = dict(zip(names, [*X.T, kind, y], strict=True))
     table = write_table(folder / "data.csv", columns)
     model, out = folder / "model.polyadic", folder / "report.html"
-    run("fit", table, "--encode", "--out", model, *QUICK)
+    run("fit", table, "--out", model, *QUICK)
     run("report", model, table, "--out", out)
     return out
 

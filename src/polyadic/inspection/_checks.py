@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from polyadic.estimators._sources import inputs_to_predict
+from polyadic.estimators._tables import schema_of
 from polyadic.inspection._terms import Group
+from polyadic.rows.tensors import to_host
 
 
 def check_arguments(
@@ -23,9 +26,9 @@ def check_arguments(
 
 
 def check_rows(estimator: Any, X: Any) -> NDArray[np.float64]:
-    """Return the rows of `X`, which must be such as `predict` takes."""
+    """Return the inputs of the rows of `X`, which must be such as `predict` takes."""
     check_is_fitted(estimator)
-    return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False))
+    return np.asarray(inputs_to_predict(estimator, to_host(X), stacklevel=5))
 
 
 def check_target(estimator: Any, target: Any) -> int:
@@ -42,10 +45,7 @@ def check_target(estimator: Any, target: Any) -> int:
 
 def input_names(estimator: Any) -> list[str]:
     """Return the names of the inputs: x0, x1, … where they have none."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return [f"x{place}" for place in range(estimator.n_features_in_)]
-    return [str(name) for name in names]
+    return list(schema_of(estimator).inputs.names)
 
 
 def find_groups(names: Sequence[str], inputs: Any) -> list[Group]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.estimators._tables import schema_of
 from polyadic.inspection._checks import check_arguments, complete_groups, input_names
 from polyadic.inspection._terms import Group, blocks
 
@@ -35,7 +36,8 @@ class PartialDependence:
     names : tuple of str
         Their names.
     grids : tuple of ndarray
-        The values that each takes, of shape (n_points,) or (n_points, n_columns).
+        The values that each takes, of shape (n_points,) or (n_points, n_columns); codes of
+        levels for a category, in the order of ``schema_``.
     values : ndarray
         The mean prediction, one axis for each grid.
     """
@@ -99,7 +101,10 @@ def partial_dependence(
             "pair by itself."
         )
     if grids is None:
-        grids = [_default_grid(X[:, list(group)], resolution) for group in chosen]
+        n_levels = schema_of(estimator).inputs.n_levels
+        grids = [
+            _default_grid(X[:, list(group)], resolution, n_levels[group[0]]) for group in chosen
+        ]
     points = _check_grids(chosen, grids)
     parts = [X[first : first + _MAX_ROWS] for first in range(0, len(X), _MAX_ROWS)]
     values = sum(
@@ -135,9 +140,17 @@ def mean_predictions(
     return total
 
 
-def _default_grid(columns: NDArray[np.float64], resolution: int) -> NDArray[np.float64]:
+def _default_grid(
+    columns: NDArray[np.float64], resolution: int, n_levels: int
+) -> NDArray[np.float64]:
+    """Return values from the least to the greatest, or the codes of all levels of a category."""
+    columns = columns[~np.isnan(columns).any(axis=1)]
     if columns.shape[1] > 1:
         return np.unique(columns, axis=0)
+    if n_levels:
+        return np.arange(n_levels, dtype=np.float64)
+    if not len(columns):
+        return np.zeros(1)  # of an input without a value, which takes no part
     return np.linspace(columns.min(), columns.max(), resolution)
 
 

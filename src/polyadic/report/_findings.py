@@ -72,21 +72,30 @@ def find(subject: Subject) -> Findings:
         # The rows are the model's inputs in their order; whoever made them checked the names.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         inputs = find_inputs(subject)
-    ranges = subject.all_ranges
+    ranges = None if subject.all_ranges is None else _ranges_of_numbers(subject)
     names = [short_name(feature_map) for feature_map in model.feature_maps_]
     pairs = zip(names, map(float, model.feature_weights_), strict=True)
     return Findings(
         errors=find_errors(subject),
         learned=_find_learned(subject, inputs),
         inputs=inputs,
-        ranges=None
-        if ranges is None
-        else [(name, *row) for name, row in zip(subject.names, ranges.tolist(), strict=True)],
+        ranges=ranges,
         weights=sorted(pairs, key=lambda pair: -abs(pair[1])),
         members=_describe_members(model),
         loss=[float(value) for value in model.loss_curve_],
         epochs=int(model.n_iter_),
     )
+
+
+def _ranges_of_numbers(subject: Subject) -> list[tuple[str, float, float, float]]:
+    """Return least, median and greatest value of the inputs that are numbers and have any."""
+    assert subject.all_ranges is not None
+    pairs = zip(subject.names, subject.all_ranges.tolist(), strict=True)
+    return [
+        (name, low, middle, high)
+        for name, (low, middle, high) in pairs
+        if name not in subject.levels and low == low
+    ]
 
 
 def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
@@ -95,7 +104,6 @@ def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
     if summaries is None:
         return None
     curves = {} if inputs is None else {c.name: place for place, c in enumerate(inputs.curves)}
-    owner = {name: column for column, names in subject.categories.items() for name in names}
     named = list(zip(subject.names, summaries, strict=True))
     found = [
         LearnedInput(
@@ -104,7 +112,7 @@ def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
             summary.kernel,
             summary.length_scale,
             summary.n_basis,
-            curves.get(owner.get(name, name)),
+            curves.get(name),
         )
         for name, summary in named
         if summary.kind != "unused"

@@ -17,7 +17,6 @@ from polyadic.inspection import (
     interaction_strengths,
     partial_dependence,
     permutation_importance,
-    write_number,
 )
 from polyadic.report._subject import Subject
 
@@ -32,7 +31,7 @@ _LEAST_INTERACTION = 0.01  # of the standard deviation of the predictions
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data: one input, or those of all levels of a category.
+    """An input, which may be a category.
 
     `points` are the values that its curve is evaluated at, and `counts` how many rows have
     each, where they are values that rows have.
@@ -109,7 +108,7 @@ def find_inputs(subject: Subject) -> Inputs | None:
     if subject.X is None:
         return None
     some = np.random.RandomState(0).permutation(len(subject.X))[:MAX_ROWS]
-    X, model = subject.X[some], subject.model
+    X, model = subject.X[some], subject.model_of_inputs
     columns = find_columns(subject, X)
     groups = [column.places for column in columns]
     effects = input_effects(model, X, groups, points=[column.points for column in columns])
@@ -135,10 +134,7 @@ def find_inputs(subject: Subject) -> Inputs | None:
 
 
 def _choose_curves(model: Any, columns: list[Column], order: list[int]) -> list[int]:
-    """Return the columns to draw: those of most relevance, or else of most importance.
-
-    A category stands where the first of its levels stands.
-    """
+    """Return the columns to draw: those of most relevance, or else of most importance."""
     learned = getattr(model, "inputs_", None)
     if learned is None:
         return order[:_N_CURVES]
@@ -148,21 +144,21 @@ def _choose_curves(model: Any, columns: list[Column], order: list[int]) -> list[
 
 
 def find_columns(subject: Subject, X: NDArray[np.float64]) -> list[Column]:
-    """Return the columns in the order of their inputs."""
-    places = {name: place for place, name in enumerate(subject.names)}
-    owner = {n: name for name, inputs in subject.categories.items() for n in inputs if n in places}
-    columns: dict[str, Column] = {}
-    for place, name in enumerate(subject.names):
-        if name not in owner:
-            columns[f"input {name}"] = _number(name, place, X[:, place])
-        elif f"column {owner[name]}" not in columns:
-            group = tuple(places[n] for n in subject.categories[owner[name]])
-            columns[f"column {owner[name]}"] = _category(subject, owner[name], group, X)
-    return list(columns.values())
+    """Return the inputs, categories with the names of their levels."""
+    levels = subject.levels
+    return [
+        _category(name, place, X[:, place], levels[name])
+        if name in levels
+        else _number(name, place, X[:, place])
+        for place, name in enumerate(subject.names)
+    ]
 
 
 def _number(name: str, place: int, values: NDArray[np.float64]) -> Column:
     """Return points from the 1st to the 99th percentile, or the few values there are."""
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return Column(name, (place,), np.zeros((1, 1)), [], [0])
     low, high = np.quantile(values, [0.01, 0.99])
     distinct = np.unique(values)
     if len(distinct) <= _MAX_DISTINCT:
@@ -173,21 +169,14 @@ def _number(name: str, place: int, values: NDArray[np.float64]) -> Column:
     return Column(name, (place,), np.linspace(low, high, _RESOLUTION)[:, None], [], [])
 
 
-def _category(
-    subject: Subject, name: str, group: tuple[int, ...], X: NDArray[np.float64]
-) -> Column:
-    levels, counts = np.unique(X[:, list(group)], axis=0, return_counts=True)
+def _category(name: str, place: int, values: NDArray[np.float64], levels: list[str]) -> Column:
+    """Return the levels that rows have, the most common one first; a gap is one of them."""
+    codes, counts = np.unique(values, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    names = [subject.names[place].removeprefix(f"{name}=") for place in group]
-    labels = [_label(names, levels[index]) for index in order]
-    return Column(name, group, levels[order], labels, counts[order].tolist(), is_category=True)
-
-
-def _label(names: list[str], level: NDArray[np.float64]) -> str:
-    """Return the category that a row has; a row of a category not seen in the fit has none."""
-    if sorted(level)[-1] == 1 and level.sum() == 1:
-        return names[int(level.argmax())]
-    return ", ".join(write_number(value) for value in level) if level.any() else "none of these"
+    known = [*levels, "not in the fit"]
+    labels = ["no value" if np.isnan(code) else known[int(code)] for code in codes[order]]
+    points = codes[order][:, None]
+    return Column(name, (place,), points, labels, counts[order].tolist(), is_category=True)
 
 
 def _make_curve(X: NDArray[np.float64], column: Column, effects: InputEffects, index: int) -> Curve:
@@ -196,7 +185,8 @@ def _make_curve(X: NDArray[np.float64], column: Column, effects: InputEffects, i
         rows, labels, values = _group_rare(column, values, len(X))
         return Curve(column.name, [], labels, rows, values.tolist(), [])
     own = X[:, column.places[0]]
-    percentiles = np.quantile(own, np.linspace(0.01, 0.99, 99)).tolist()
+    own = own[~np.isnan(own)]
+    percentiles = np.quantile(own, np.linspace(0.01, 0.99, 99)).tolist() if len(own) else []
     return Curve(
         column.name, column.points[:, 0].tolist(), [], column.counts, values.tolist(), percentiles
     )
@@ -240,13 +230,16 @@ def _find_pair(
         for c in shown
     )
     places = None if two.labels else X[:, [pair[0].places[0], pair[1].places[0]]]
+    if places is not None:
+        places = places[~np.isnan(places).any(axis=1)]
     return Pair((one, two), found.values, float(strength), places)
 
 
 def _common_points(column: Column, n_rows: int) -> Column:
-    """Leave out levels of few rows, and all but the six most common."""
+    """Leave out gaps and levels of few rows, and all but the six most common."""
     if not column.is_category:
         return column
-    kept = [i for i, count in enumerate(column.counts) if count >= max(5, n_rows / 100)][:6] or [0]
+    there = [i for i, code in enumerate(column.points[:, 0]) if not np.isnan(code)]
+    kept = [i for i in there if column.counts[i] >= max(5, n_rows / 100)][:6] or there[:1]
     labels, counts = [column.labels[i] for i in kept], [column.counts[i] for i in kept]
     return Column(column.name, column.places, column.points[kept], labels, counts, is_category=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
+
+from polyadic.estimators._tables import of_inputs, schema_of
 
 
 @dataclass(frozen=True)
@@ -19,9 +22,9 @@ class Subject:
     ----------
     model : estimator
         A fitted estimator with one target.
-    X : ndarray of shape (n_samples, n_features) or None
-        Rows of the data, for importance and partial dependence; without them the page has
-        neither.
+    X : ndarray of shape (n_samples, n_inputs) or None
+        Rows of the data as inputs of the model (numbers, codes of levels, NaN for gaps), for
+        importance and partial dependence; without them the page has neither.
     target : str
         Name of what is predicted.
     names : sequence of str
@@ -39,10 +42,9 @@ class Subject:
         Errors on these rows: rows, rmse, mae and r2; those of the pairs by default.
     rows_are : str
         Which rows `X` has.
-    categories : mapping of str to sequence of str
-        Columns that became one input for each category, and the names of these inputs.
-    ranges : ndarray of shape (n_features, 3), optional
-        Least, median and greatest value of each input; those of `X` by default.
+    ranges : ndarray of shape (n_inputs, 3), optional
+        Least, median and greatest value of each input, NaN where it has none; those of `X` by
+        default.
     ranges_are : str, optional
         Which rows `ranges` are of; those of `X` by default.
     facts : sequence of (str, str)
@@ -66,7 +68,6 @@ class Subject:
     measured_how: str = ""
     metrics: dict[str, Any] | None = None
     rows_are: str = "rows"
-    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranges: NDArray[np.float64] | None = None
     ranges_are: str | None = None
     facts: Sequence[tuple[str, str]] = ()
@@ -79,12 +80,25 @@ class Subject:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the data; a category is one."""
-        return len(self.names) + sum(1 - len(inputs) for inputs in self.categories.values())
+        """Number of columns of the data; the parts of a date are one."""
+        return len(schema_of(self.model).columns)
+
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """The inputs that are categories, and their levels by their codes."""
+        columns = schema_of(self.model).columns
+        return {c.name: [str(level) for level in c.levels] for c in columns if c.n_levels}
+
+    @property
+    def model_of_inputs(self) -> Any:
+        """The model as one that takes the rows of `X`."""
+        return of_inputs(self.model)
 
     @property
     def all_ranges(self) -> NDArray[np.float64] | None:
         """Least, median and greatest value of each input, where they are known."""
         if self.ranges is not None or self.X is None:
             return self.ranges
-        return np.asarray(np.quantile(self.X, [0, 0.5, 1], axis=0).T)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN slice")
+            return np.asarray(np.nanquantile(self.X, [0, 0.5, 1], axis=0).T)
