@@ -186,6 +186,9 @@ def test_rows_in_files_and_tensors(tmp_path):
     np.testing.assert_allclose(model.predict_proba(source), plain.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(model.predict(source), plain.predict(X))
     assert model.score(source) == plain.score(X, y)
+    two = polyadic.open_rows(tmp_path / "rows.npy", target=["x3", "x4"])
+    with pytest.raises(ValueError, match="one column of labels, got 2"):
+        classifier().fit(two)
     torch = pytest.importorskip("torch")
     tensors = classifier(scale_inputs=False, engine="torch")
     tensors.fit(torch.as_tensor(X), torch.as_tensor(y))

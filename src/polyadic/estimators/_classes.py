@@ -82,6 +82,11 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         return np.minimum(codes, len(self._classes) - 1).astype(np.float64), sample_weight
 
     def _under_loss(self, data: Data) -> Data:
+        n_targets = len(data.statistics.targets.mean)
+        if n_targets > 1:
+            raise ValueError(
+                f"`y` must have one column of labels, got {n_targets}. Fit a classifier to each."
+            )
         if self._classes is None:
             values = data.store.reduce("labels", labels_of).values
             whole = bool((values == np.rint(values)).all())
