@@ -20,7 +20,7 @@ from polyadic.rows.view import Member
 from polyadic.samples.memory import MemorySamples
 from polyadic.sources.arrays import ArraySource
 from polyadic.sources.data import RowsUnderLoss
-from polyadic.sources.files.row_source import open_rows
+from polyadic.sources.files.opening import open_rows
 from polyadic.sources.files.streamed import FileSource
 from tests.contract.clusters import client
 from tests.contract.problems import PROBLEMS
