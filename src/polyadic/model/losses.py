@@ -32,7 +32,7 @@ _LEAST_CURVATURE = 1e-2
 _ROUND = 1e-2
 _MOST_EXPONENT = 30.0
 # To least squares the labels of few rows may be without noise, but log odds seldom exceed ten.
-_LEAST_PENALTY = 0.01
+_LEAST_PENALTY = 0.05
 _CAREFUL = 4.0  # factor of the curvature for each unit of caution
 _FEATURE_CLASSES = 12  # classes that features are learned from, the most frequent ones
 _GROSS = 5.0  # spreads from the middle beyond which features need not follow a target

@@ -171,7 +171,10 @@ class Search:
         factors = factors if self._settings.alpha is None else (1.0,)
         first = self._new_trial(1.0)
         starts = [replace(first, factor=factor) for factor in factors]
-        self.best = min((self._train("start", each) for each in starts), key=lambda t: t.error)
+        done = [self._train("start", each) for each in starts]
+        # A weaker penalty must pay by more than the noise of few labels.
+        order = enumerate(done)
+        self.best = min(order, key=lambda each: each[1].error + each[0] * self._doubt())[1]
         return self.best
 
     def _new_trial(self, factor: float) -> Trial:
@@ -192,10 +195,21 @@ class Search:
         turn = idle = 0
         while idle < len(turns) and not self._is_late():
             moved = turns[turn % len(turns)](trial)
-            idle = 0 if moved.error < trial.error * (1 - _GAIN) else idle + 1
+            idle = 0 if self._pays(moved, trial) else idle + 1
             self.best = trial = moved
             turn += 1
         return trial
+
+    def _pays(self, moved: Trial, trial: Trial) -> bool:
+        """Whether a trial lowers the held-out error by enough."""
+        return moved.error < min(trial.error * (1 - _GAIN), trial.error - self._doubt())
+
+    def _doubt(self) -> float:
+        """Return what a choice must lower a held-out log-loss by: a unit over all rows."""
+        loss = self._data.view.loss
+        if loss is None or not loss.stretches:
+            return 0.0
+        return 1 / sum(map(len, self._groups))
 
     def _go_on(self, trial: Trial) -> Trial:
         """Train as before."""
@@ -217,7 +231,7 @@ class Search:
             grown = self._try("grow", replace(grown, rank=rank, models=models))
             if grown is None:
                 return trial
-            if grown.error < trial.error * (1 - _GAIN):
+            if self._pays(grown, trial):
                 return grown
         return trial
 
@@ -228,7 +242,7 @@ class Search:
             if self._settings.alpha is not None or not _LEAST_FACTOR <= factor <= _MOST_FACTOR:
                 continue
             moved = self._try("penalty", replace(trial, factor=factor))
-            if moved is not None and moved.error < trial.error * (1 - _GAIN):
+            if moved is not None and self._pays(moved, trial):
                 self._step = step
                 return moved
         return trial
