@@ -59,7 +59,6 @@ def report(
         model=fitted.model,
         target=target or fitted.preparation.target or "target",
         names=fitted.preparation.names,
-        categories={c.name: c.names for c in fitted.preparation.columns if c.kind == "category"},
         facts=_list_facts(fitted),
         messages=fitted.preparation.messages,
         model_file=Path(model).name,

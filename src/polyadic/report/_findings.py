@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from polyadic.estimators._tables import schema_of
 from polyadic.inspection import short_name
+from polyadic.inspection._inputs import Input, list_inputs
 from polyadic.report._errors import Errors, find_errors
 from polyadic.report._inputs import Inputs, find_inputs
 from polyadic.report._subject import Subject
+
+_MAX_LEVELS = 20  # of a category that are told with their rows
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,8 @@ class LearnedInput:
 
     name: str
     relevance: float
-    kernel: str
-    length_scale: float
+    kernel: str | None
+    length_scale: float | None
     n_basis: int
     curve: int | None
 
@@ -32,6 +35,22 @@ class Learned:
 
     inputs: list[LearnedInput]
     unused: list[str]
+
+
+@dataclass(frozen=True)
+class InputFacts:
+    """What is known of the values of an input.
+
+    `span` is the least value, the median and the greatest, and `levels` the first levels of a
+    category with how many of the rows of the report have each, the most frequent first.
+    """
+
+    name: str
+    kind: str
+    span: list[float | str] | None
+    n_levels: int
+    levels: list[tuple[str, int | None]]
+    n_gaps: int
 
 
 @dataclass(frozen=True)
@@ -51,14 +70,14 @@ class Findings:
     """What a report says in numbers.
 
     `errors` is None where no rows were kept from the fit, `inputs` where there are no rows
-    to look at the model with, `ranges` where nothing is known of its data, and `learned` where
+    to look at the model with, `data` where nothing is known of its inputs, and `learned` where
     the features were named.
     """
 
     errors: Errors | None
     learned: Learned | None
     inputs: Inputs | None
-    ranges: list[tuple[str, float, float, float]] | None
+    data: list[InputFacts] | None
     weights: list[tuple[str, float]]
     members: list[MemberFacts]
     loss: list[float]
@@ -68,25 +87,46 @@ class Findings:
 def find(subject: Subject) -> Findings:
     """Compute all numbers of the report."""
     model = subject.model
-    with warnings.catch_warnings():
-        # The rows are the model's inputs in their order; whoever made them checked the names.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        inputs = find_inputs(subject)
-    ranges = subject.all_ranges
+    inputs = find_inputs(subject)
     names = [short_name(feature_map) for feature_map in model.feature_maps_]
     pairs = zip(names, map(float, model.feature_weights_), strict=True)
     return Findings(
         errors=find_errors(subject),
         learned=_find_learned(subject, inputs),
         inputs=inputs,
-        ranges=None
-        if ranges is None
-        else [(name, *row) for name, row in zip(subject.names, ranges.tolist(), strict=True)],
+        data=_find_data(subject),
         weights=sorted(pairs, key=lambda pair: -abs(pair[1])),
         members=_describe_members(model),
         loss=[float(value) for value in model.loss_curve_],
         epochs=int(model.n_iter_),
     )
+
+
+def _find_data(subject: Subject) -> list[InputFacts] | None:
+    """Return what is known of the values of each input, by the rows or by the model's schema."""
+    schema = schema_of(subject.model)
+    if schema.is_numeric and subject.ranges is None and subject.X is None:
+        return None
+    pairs = zip(subject.names, list_inputs(schema), strict=True)
+    return [_describe_input(subject, name, each) for name, each in pairs]
+
+
+def _describe_input(subject: Subject, name: str, each: Input) -> InputFacts:
+    (place,) = each.places
+    span, levels, n_gaps = None, list[tuple[str, int | None]](), each.column.n_gaps
+    own = None if subject.X is None else subject.X[:, place]
+    if own is not None and subject.ranges is None:
+        n_gaps = int(np.isnan(own).sum())
+    if each.levels:
+        codes = np.arange(len(each.levels), dtype=np.float64)[:_MAX_LEVELS]
+        counts: list[int | None] = [None] * len(codes)
+        if own is not None:
+            counts = [int((own == code).sum()) for code in codes]
+        levels = list(zip(each.write(codes), counts, strict=True))
+    elif (found := subject.range_of(place)) is not None:
+        span = list(each.write(found)) if each.is_time else found.tolist()
+    kind = {"order": "ordered category"}.get(each.column.kind, each.column.kind)
+    return InputFacts(name, kind, span, len(each.levels), levels, n_gaps)
 
 
 def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
@@ -95,7 +135,6 @@ def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
     if summaries is None:
         return None
     curves = {} if inputs is None else {c.name: place for place, c in enumerate(inputs.curves)}
-    owner = {name: column for column, names in subject.categories.items() for name in names}
     named = list(zip(subject.names, summaries, strict=True))
     found = [
         LearnedInput(
@@ -104,7 +143,7 @@ def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
             summary.kernel,
             summary.length_scale,
             summary.n_basis,
-            curves.get(owner.get(name, name)),
+            curves.get(name),
         )
         for name, summary in named
         if summary.kind != "unused"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
+
+from polyadic.estimators._tables import schema_of
 
 
 @dataclass(frozen=True)
@@ -19,9 +21,9 @@ class Subject:
     ----------
     model : estimator
         A fitted estimator with one target.
-    X : ndarray of shape (n_samples, n_features) or None
-        Rows of the data, for importance and partial dependence; without them the page has
-        neither.
+    X : ndarray of shape (n_samples, n_inputs) or None
+        Rows of the data as the model sees them, which is what its schema makes of a table, for
+        importance and partial dependence; without them the page has neither.
     target : str
         Name of what is predicted.
     names : sequence of str
@@ -39,10 +41,9 @@ class Subject:
         Errors on these rows: rows, rmse, mae and r2; those of the pairs by default.
     rows_are : str
         Which rows `X` has.
-    categories : mapping of str to sequence of str
-        Columns that became one input for each category, and the names of these inputs.
-    ranges : ndarray of shape (n_features, 3), optional
-        Least, median and greatest value of each input; those of `X` by default.
+    ranges : ndarray of shape (n_inputs, 3), optional
+        Least, median and greatest value of each input, NaN where there is none; those of `X` by
+        default.
     ranges_are : str, optional
         Which rows `ranges` are of; those of `X` by default.
     facts : sequence of (str, str)
@@ -66,7 +67,6 @@ class Subject:
     measured_how: str = ""
     metrics: dict[str, Any] | None = None
     rows_are: str = "rows"
-    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ranges: NDArray[np.float64] | None = None
     ranges_are: str | None = None
     facts: Sequence[tuple[str, str]] = ()
@@ -79,12 +79,13 @@ class Subject:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the data; a category is one."""
-        return len(self.names) + sum(1 - len(inputs) for inputs in self.categories.values())
+        """Number of columns of the data; a date is one."""
+        return len(schema_of(self.model).columns)
 
-    @property
-    def all_ranges(self) -> NDArray[np.float64] | None:
-        """Least, median and greatest value of each input, where they are known."""
-        if self.ranges is not None or self.X is None:
-            return self.ranges
-        return np.asarray(np.quantile(self.X, [0, 0.5, 1], axis=0).T)
+    def range_of(self, place: int) -> NDArray[np.float64] | None:
+        """Least, median and greatest value of an input, where they are known."""
+        if self.ranges is not None:
+            found = self.ranges[place]
+            return None if np.isnan(found).any() else found
+        there = np.empty(0) if self.X is None else self.X[~np.isnan(self.X[:, place]), place]
+        return np.asarray(np.quantile(there, [0, 0.5, 1])) if len(there) else None
