@@ -362,7 +362,11 @@ class PartialDependenceDisplay(_Display):
         if gap.any():
             beside = grid[~gap].max() + np.ptp(grid[~gap]) * 0.08 if not gap.all() else 0.0
             self.gap_ = ax.plot(beside, values[gap][0], "o", color=self.lines_[0].get_color())[0]
-            ax.annotate(GAP, (beside, values[gap][0]), xytext=(0, 6), textcoords="offset points")
+            ax.annotate(
+                GAP, (beside, values[gap][0]), (0, 6), textcoords="offset points", ha="center"
+            )
+        if grid.dtype.kind == "M":
+            write_dates(ax.xaxis)
         ax.set_xlabel(self.dependence.names[0], **_LITERAL)
         ax.set_ylabel("mean prediction")
 
@@ -380,10 +384,22 @@ class PartialDependenceDisplay(_Display):
         for axis, places, labels in zip((ax.xaxis, ax.yaxis), axes, found.labels, strict=True):
             if labels:
                 axis.set_ticks(places, labels, **_LITERAL)
+            elif places.dtype.kind == "M":
+                write_dates(axis)
         if found.labels[0]:
             ax.tick_params(axis="x", rotation=45)
         ax.set_xlabel(found.names[0], **_LITERAL)
         ax.set_ylabel(found.names[1], **_LITERAL)
+
+
+def write_dates(axis: Any) -> None:
+    """Write days since 1970, which is what Matplotlib makes of dates, as dates."""
+    from matplotlib import dates
+
+    tools: Any = dates  # which has no types
+    locator = tools.AutoDateLocator(maxticks=5)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(tools.ConciseDateFormatter(locator))
 
 
 def _use_log_axis(ax: Any) -> None:

@@ -54,8 +54,8 @@ class Input:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether the training rows had gaps."""
-        return self.column.n_gaps > 0
+        """Whether the training rows had gaps; those of a date are gaps of time itself."""
+        return self.column.n_gaps > 0 and (self.is_time or not self.parts)
 
     def choose_points(self, values: NDArray[np.float64], resolution: int) -> NDArray[np.float64]:
         """Return the levels that are frequent in the fit, or a grid over values; a gap last."""

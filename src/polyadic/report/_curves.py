@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from polyadic.inspection import write_number, write_tick
+from polyadic.inspection._displays import write_dates
 from polyadic.inspection._inputs import GAP, as_dates
 from polyadic.report._drawing import ACCENT, INK, MUTED, SECOND, Figure, draw, fit_text
 from polyadic.report._inputs import Curve, Inputs, Pair
@@ -94,18 +95,8 @@ def _paint_line(ax: Any, curve: Curve, widest: float) -> None:
             GAP, (beside, curve.gap), (0, 5), textcoords="offset points", ha="center", fontsize=8
         )
     if curve.is_time:
-        _write_dates(ax.xaxis)
+        write_dates(ax.xaxis)
     ax.set(xlabel=fit_text(curve.name), ylabel="mean prediction")
-
-
-def _write_dates(axis: Any) -> None:
-    """Write days since 1970, which is what Matplotlib takes dates for, as dates."""
-    from matplotlib import dates
-
-    tools: Any = dates  # which has no types
-    locator = tools.AutoDateLocator(maxticks=5)
-    axis.set_major_locator(locator)
-    axis.set_major_formatter(tools.ConciseDateFormatter(locator))
 
 
 def _paint_rows(ax: Any, curve: Curve) -> None:
@@ -147,7 +138,7 @@ def _paint_pair(ax: Any, pair: Pair) -> None:
     ax.set_xlabel(fit_text(first.name))
     for curve, axis in zip(pair.curves, (ax.xaxis, ax.yaxis), strict=True):
         if curve.is_time:
-            _write_dates(axis)
+            write_dates(axis)
     if second.labels:
         _paint_lines(ax, pair)
         return

@@ -113,7 +113,8 @@ def _find_data(subject: Subject) -> list[InputFacts] | None:
 
 def _describe_input(subject: Subject, name: str, each: Input) -> InputFacts:
     (place,) = each.places
-    span, levels, n_gaps = None, list[tuple[str, int | None]](), each.column.n_gaps
+    span, levels = None, list[tuple[str, int | None]]()
+    n_gaps = each.column.n_gaps if each.has_gaps else 0
     own = None if subject.X is None else subject.X[:, place]
     if own is not None and subject.ranges is None:
         n_gaps = int(np.isnan(own).sum())

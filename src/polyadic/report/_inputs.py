@@ -256,8 +256,9 @@ def _find_pair(
         )
         for each in shown
     )
-    rows = None if two.labels else X[:, [pair[0].place, pair[1].place]]
-    return Pair((one, two), values, float(strength), rows)
+    rows = X[:, [pair[0].place, pair[1].place]]
+    there = None if two.labels else rows[~np.isnan(rows).any(axis=1)]
+    return Pair((one, two), values, float(strength), there)
 
 
 def _common_points(points: Points, n_rows: int) -> Points:
