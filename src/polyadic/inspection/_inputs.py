@@ -57,6 +57,14 @@ class Input:
         """Whether the training rows had gaps; those of a date are gaps of time itself."""
         return self.column.n_gaps > 0 and (self.is_time or not self.parts)
 
+    def values(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what rows have; no part of a date where there is no date."""
+        own = X[:, self.places[0]]
+        if not self.parts:
+            return own
+        time = self.places[0] - self.column.parts.index(self.parts[0])
+        return np.where(np.isnan(X[:, time]), np.nan, own)
+
     def choose_points(self, values: NDArray[np.float64], resolution: int) -> NDArray[np.float64]:
         """Return the levels that are frequent in the fit, or a grid over values; a gap last."""
         there = values[~np.isnan(values)]

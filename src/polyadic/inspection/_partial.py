@@ -118,10 +118,7 @@ def partial_dependence(
         )
     groups = [places_of(group) for group in chosen]
     if grids is None:
-        points = [
-            _default_points(group, X[:, places], resolution)
-            for group, places in zip(chosen, groups, strict=True)
-        ]
+        points = [_default_points(group, X, resolution) for group in chosen]
     else:
         points = _check_grids(chosen, grids)
     parts = [X[first : first + _MAX_ROWS] for first in range(0, len(X), _MAX_ROWS)]
@@ -161,10 +158,11 @@ def mean_predictions(
 
 
 def _default_points(
-    group: Sequence[Input], columns: NDArray[np.float64], resolution: int
+    group: Sequence[Input], X: NDArray[np.float64], resolution: int
 ) -> NDArray[np.float64]:
     if len(group) == 1:
-        return group[0].choose_points(columns[:, 0], resolution)[:, None]
+        return group[0].choose_points(group[0].values(X), resolution)[:, None]
+    columns = X[:, places_of(group)]
     # Gaps are all alike, and come last.
     rows = np.unique(np.where(np.isnan(columns), np.inf, columns), axis=0)
     return np.where(np.isinf(rows), np.nan, rows)

@@ -115,9 +115,9 @@ def _describe_input(subject: Subject, name: str, each: Input) -> InputFacts:
     (place,) = each.places
     span, levels = None, list[tuple[str, int | None]]()
     n_gaps = each.column.n_gaps if each.has_gaps else 0
-    own = None if subject.X is None else subject.X[:, place]
-    if own is not None and subject.ranges is None:
-        n_gaps = int(np.isnan(own).sum())
+    own = None if subject.X is None else each.values(subject.X)
+    if subject.X is not None and subject.ranges is None:
+        n_gaps = int(np.isnan(subject.X[:, place]).sum())
     if each.levels:
         codes = np.arange(len(each.levels), dtype=np.float64)[:_MAX_LEVELS]
         counts: list[int | None] = [None] * len(codes)

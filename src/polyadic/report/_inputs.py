@@ -139,7 +139,11 @@ def find_inputs(subject: Subject) -> Inputs | None:
     order = sorted(range(len(columns)), key=lambda index: -importances[index].size)
     first = _choose_curves(model, X, [place for index in order for place in groups[index]])
     inputs = list_inputs(schema_of(model))
-    points = [choose_points(subject.names[place], inputs[place], X[:, place]) for place in first]
+    own = [inputs[place].values(X) for place in first]
+    points = [
+        choose_points(subject.names[place], inputs[place], values)
+        for place, values in zip(first, own, strict=True)
+    ]
     curves = find_effects(
         model, X, [(place,) for place in first], [each.values[:, None] for each in points]
     ).curves
@@ -148,7 +152,7 @@ def find_inputs(subject: Subject) -> Inputs | None:
         len(X),
         (float(predicted.min()), float(predicted.max())),
         [importances[index] for index in order],
-        [_make_curve(X, *pair) for pair in zip(points, curves, strict=True)],
+        [_make_curve(*found) for found in zip(own, points, curves, strict=True)],
         _find_pair(model, X, points, float(predicted.std())),
     )
 
@@ -184,18 +188,18 @@ def choose_points(name: str, each: Input, values: NDArray[np.float64]) -> Points
             common = common if common.sum() > 1 else np.ones_like(common)
             points, few = distinct[common], counts[common].tolist()
     n_gaps = len(values) - len(there)
-    if n_gaps:
+    if n_gaps and each.has_gaps:
         points, few = np.append(points, np.nan), [*few, n_gaps] if few else []
     labels = each.write(points) if each.levels else []
     return Points(name, place, points, labels, few, not is_category, each.is_time)
 
 
-def _make_curve(X: NDArray[np.float64], points: Points, values: NDArray[np.float64]) -> Curve:
+def _make_curve(own: NDArray[np.float64], points: Points, values: NDArray[np.float64]) -> Curve:
     if points.labels:
-        rows, labels, values = _group_rare(points, values, len(X))
+        rows, labels, values = _group_rare(points, values, len(own))
         return Curve(points.name, [], labels, rows, values.tolist(), [])
-    own, gap = X[:, points.place], points.is_gap
-    there, shown = own[~np.isnan(own)], points.keep(~gap)
+    there, gap = own[~np.isnan(own)], points.is_gap
+    shown = points.keep(~gap)
     return Curve(
         points.name,
         shown.values.tolist(),
@@ -204,7 +208,7 @@ def _make_curve(X: NDArray[np.float64], points: Points, values: NDArray[np.float
         values[~gap].tolist(),
         np.quantile(there, np.linspace(0.01, 0.99, 99)).tolist(),
         float(values[gap][0]) if gap.any() else None,
-        len(own) - len(there),
+        len(own) - len(there) if gap.any() else 0,
         points.is_time,
     )
 
