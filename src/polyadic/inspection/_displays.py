@@ -397,7 +397,7 @@ def write_dates(axis: Any) -> None:
     from matplotlib import dates
 
     tools: Any = dates  # which has no types
-    locator = tools.AutoDateLocator(maxticks=5)
+    locator = tools.AutoDateLocator(minticks=3, maxticks=7)
     axis.set_major_locator(locator)
     axis.set_major_formatter(tools.ConciseDateFormatter(locator))
 

@@ -110,8 +110,8 @@ class Input:
         read = Table(values[:, None]).read(0, self.column.zone)
         if read.array is None or read.kind not in ("date", "gaps"):
             raise ValueError(
-                f"`{argument}` must hold dates for {self.name!r}, got {values[0]!r}. Pass for "
-                "instance pandas.date_range(…)."
+                f"`{argument}` must hold dates for {self.name!r}, got {values.tolist()[0]!r}. Pass "
+                "for instance pandas.date_range(…)."
             )
         return np.column_stack([date_part(read.array, part) for part in self.parts])
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import short_name
@@ -124,10 +125,20 @@ def _describe_input(subject: Subject, name: str, each: Input) -> InputFacts:
         if own is not None:
             counts = [int((own == code).sum()) for code in codes]
         levels = list(zip(each.write(codes), counts, strict=True))
-    elif (found := subject.range_of(place)) is not None:
+    elif not np.isnan(found := _find_range(subject, place, own)).any():
         span = list(each.write(found)) if each.is_time else found.tolist()
     kind = {"order": "ordered category"}.get(each.column.kind, each.column.kind)
     return InputFacts(name, kind, span, len(each.levels), levels, n_gaps)
+
+
+def _find_range(
+    subject: Subject, place: int, own: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the least value of an input, the median and the greatest, NaN where none is known."""
+    if subject.ranges is not None:
+        return np.asarray(subject.ranges[place])
+    there = np.empty(0) if own is None else own[~np.isnan(own)]
+    return np.quantile(there, [0, 0.5, 1]) if len(there) else np.full(3, np.nan)
 
 
 def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:

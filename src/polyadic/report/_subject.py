@@ -81,11 +81,3 @@ class Subject:
     def n_columns(self) -> int:
         """Number of columns of the data; a date is one."""
         return len(schema_of(self.model).columns)
-
-    def range_of(self, place: int) -> NDArray[np.float64] | None:
-        """Least, median and greatest value of an input, where they are known."""
-        if self.ranges is not None:
-            found = self.ranges[place]
-            return None if np.isnan(found).any() else found
-        there = np.empty(0) if self.X is None else self.X[~np.isnan(self.X[:, place]), place]
-        return np.asarray(np.quantile(there, [0, 0.5, 1])) if len(there) else None
