@@ -111,7 +111,7 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
     table = write_table(tmp_path / "t.csv", {"x0": ROWS[:, 0], "x1": ROWS[:, 1], "price": y})
     words = [tmp_path / "mine.polyadic", "--force", "--out", tmp_path / "page.html"]
     assert report(*words)["inputs"] is None
-    assert report(*words)["ranges"] is None
+    assert report(*words)["data"] is None
     numbers = report(words[0], table, *words[1:], "--target", "price")
     assert numbers["errors"]["model"]["r2"] == pytest.approx(model.score(ROWS, y))
     assert len(numbers["inputs"]["curves"]) == 2

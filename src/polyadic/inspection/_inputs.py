@@ -18,6 +18,7 @@ from polyadic.sources.schema import Column, Schema
 GAP = "gap"
 _MAX_LEVELS = 20  # of a category that a grid has by default
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTH = 31
 _DAY = np.timedelta64(86_400_000_000, "us")
 
 
@@ -127,7 +128,10 @@ class Input:
     def write(self, values: NDArray[np.float64]) -> list[str]:
         """Return levels, dates or numbers as text, from what the model sees."""
         if self.is_time:
-            unit: Any = "D" if not np.mod(values[~np.isnan(values)], 1).any() else "m"
+            there = values[~np.isnan(values)]
+            # Within a month the time of day tells values apart.
+            in_days = not np.mod(there, 1).any() or np.ptp(there) > _MONTH
+            unit: Any = "D" if in_days else "m"
             texts = np.datetime_as_string(as_dates(values), unit=unit).tolist()
             return [GAP if text == "NaT" else text.replace("T", " ") for text in texts]
         return [GAP if np.isnan(value) else self._write_one(value) for value in values.tolist()]
@@ -136,7 +140,7 @@ class Input:
         if not self.levels:
             return write_number(value)
         if value >= len(self.levels):
-            return "unseen level"
+            return "not in the fit"
         text = str(self.levels[int(value)])
         return text if text.strip() else repr(text)
 

@@ -15,7 +15,7 @@ from polyadic.report._inputs import Curve, Inputs, Pair
 
 def draw_curves(target: str, inputs: Inputs) -> list[Figure]:
     """Return one picture for each curve."""
-    widest = max(float(np.ptp(curve.values)) for curve in inputs.curves)
+    widest = max((float(np.ptp(curve.values)) for curve in inputs.curves), default=0.0)
     return [
         _draw_curve(target, curve, f"dependence{rank}", widest, inputs.predicted_range)
         for rank, curve in enumerate(inputs.curves)
