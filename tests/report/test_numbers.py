@@ -108,7 +108,8 @@ def test_levels_that_are_new_have_a_place(categories):
         predicted = model.predict(frame)
     found = find(subject_of(model, frame, y=y, actual=y, predicted=predicted))
     curve = curve_of(found, "smoker")
-    assert "not in the fit" in curve.labels
+    assert {"not in the fit", "gap"} < set(curve.labels)
+    assert sum(curve.rows) == 100
     assert np.isfinite(curve_of(found, "age").values).all()
     assert found.errors.baselines[1].r2 is not None
 

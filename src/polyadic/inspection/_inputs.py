@@ -54,9 +54,14 @@ class Input:
         return TIME in self.parts
 
     @property
+    def takes_gaps(self) -> bool:
+        """Whether it may be a gap; those of a date are gaps of time itself."""
+        return self.is_time or not self.parts
+
+    @property
     def has_gaps(self) -> bool:
-        """Whether the training rows had gaps; those of a date are gaps of time itself."""
-        return self.column.n_gaps > 0 and (self.is_time or not self.parts)
+        """Whether it was a gap in some of the training rows."""
+        return self.takes_gaps and self.column.n_gaps > 0
 
     def values(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what rows have; no part of a date where there is no date."""

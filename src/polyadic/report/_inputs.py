@@ -188,7 +188,7 @@ def choose_points(name: str, each: Input, values: NDArray[np.float64]) -> Points
             common = common if common.sum() > 1 else np.ones_like(common)
             points, few = distinct[common], counts[common].tolist()
     n_gaps = len(values) - len(there)
-    if n_gaps and each.has_gaps:
+    if n_gaps and each.takes_gaps:
         points, few = np.append(points, np.nan), [*few, n_gaps] if few else []
     labels = each.write(points) if each.levels else []
     return Points(name, place, points, labels, few, not is_category, each.is_time)
