@@ -37,6 +37,7 @@ CAP = 10_000  # rows of a set
 RAW_GROUP = "Tables as they are, with text and gaps"
 GROUPS = {
     RAW_GROUP: tables.RAW,
+    "A fifth of the cells removed": tables.HOLES,
     "Data sets": (*tables.CSV_SETS, tables.FLIGHTS),
     "Further tables, numeric columns": tables.TABLES,
     "Tables of R's packages": tuple(REAL),
@@ -121,6 +122,9 @@ def _plan(
 
 def load(name: str, folder: str | None) -> tuple[Any, Any]:
     """Return the inputs and the target of a set of any collection, at most `CAP` rows."""
+    if name in tables.HOLES:
+        X, y = load(name.removeprefix("holes/"), folder)
+        return tables.remove_cells(X), y
     timed = TIMED.get(name)
     if timed is not None:
         return timed()
@@ -149,9 +153,10 @@ def load_all(names: Iterable[str], folder: str | None) -> Sets:
 
 def pack(path: str, folder: str | None) -> None:
     """Write all sets that need files or packages into one file, for a machine without them."""
-    sets = load_all([n for n in KNOWN if n not in (*COLLECTION, *tables.RAW)], folder)
+    made = (*COLLECTION, *tables.RAW, *tables.HOLES)
+    sets = load_all([name for name in KNOWN if name not in made], folder)
     columns = {}
-    for name in tables.RAW if folder is not None else ():
+    for name in [] if folder is None else [each for each in tables.RAW if each in KNOWN]:
         columns[name] = np.frombuffer(tables.raw_bytes(name, folder), dtype=np.uint8)
     for name, (X, y) in sets.items():
         columns |= {f"{name}/X": X, f"{name}/y": y}
@@ -173,7 +178,7 @@ def default_splits(name: str, n_rows: int) -> int:
     known = dict.fromkeys(tables.CSV_SETS, 10) | {"wine": 3, tables.FLIGHTS: 1}
     if name in tables.RAW:
         return 5 if n_rows <= 10_000 else 2
-    return known.get(name, 3 if n_rows <= 2_000 else 2)
+    return known.get(name.removeprefix("holes/"), 3 if n_rows <= 2_000 else 2)
 
 
 def plan(sets: Sets, chosen: Iterable[str], n_splits: int | None, title: str | None) -> list[Cell]:
@@ -182,14 +187,17 @@ def plan(sets: Sets, chosen: Iterable[str], n_splits: int | None, title: str | N
     for name, (_, y) in sorted(sets.items(), key=lambda each: -len(each[1][1])):
         train = round(len(y) * (1 - cells.share_of_test(name)))
         for seed in range(1, (n_splits or default_splits(name, len(y))) + 1):
-            for model in chosen if name not in tables.RAW else _of_frames(chosen):
+            for model in _able(chosen, name):
                 if train <= models.MOST_ROWS.get(model, train):
                     found.append(Cell(name, seed, model, title or model))
     return found
 
 
-def _of_frames(chosen: Iterable[str]) -> list[str]:
-    return [name for name in chosen if name in models.OF_FRAMES or name in AT_EFFORTS]
+def _able(chosen: Iterable[str], name: str) -> list[str]:
+    """Return the models that can take a set."""
+    if name in (*tables.RAW, *tables.HOLES):
+        return [model for model in chosen if model in (*models.OF_FRAMES, *AT_EFFORTS)]
+    return [model for model in chosen if model not in models.OF_FRAMES_ONLY]
 
 
 def record(old: dict[str, Any] | None, rows: int, inputs: int, threads: int) -> dict[str, Any]:
@@ -260,7 +268,7 @@ def page(results: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {host[name]}" for name in ("python", "numpy", "scikit-learn"))
     parts = [f"Measured on: {host['cpu']}, {host['cpus']} CPUs, {versions}."]
     raw = {name: sets[name] for name in tables.RAW if name in sets}
-    kinds = (*MADE_UP, *tables.RAW)
+    kinds = (*MADE_UP, *tables.RAW, *tables.HOLES)
     real = {name: sets[name] for name in KNOWN if name in sets and name not in kinds}
     made_up = {name: sets[name] for name in MADE_UP if name in sets}
     if compare.counts(raw, compare.ASKED_OF_RAW):
@@ -268,6 +276,8 @@ def page(results: dict[str, Any]) -> str:
             "### Asked and reached: tables as they are",
             counts_table(raw, compare.ASKED_OF_RAW),
         ]
+    if any(name in sets for name in tables.HOLES):
+        parts += ["### What it costs to remove a fifth of the cells", holes_table(sets)]
     if compare.counts(real):
         parts += ["### Asked and reached: real tables", counts_table(real)]
     if compare.counts(made_up):
@@ -303,6 +313,21 @@ def counts_table(sets: dict[str, Any], asked: Sequence[Asked] = compare.ASKED) -
         for c in compare.counts(sets, asked)
     ]  # fmt: skip
     return table(head, rows)
+
+
+def holes_table(sets: dict[str, Any]) -> str:
+    """Return how many times the error grows where cells are removed."""
+    rows = []
+    for whole, holes in zip(tables.WHOLE, tables.HOLES, strict=True):
+        if whole in sets and holes in sets:
+            pairs = [
+                [compare.mean(sets[name], model, "mse") for name in (holes, whole)]
+                for model in (OURS, "boosting")
+            ]
+            grown = ["–" if None in pair else pair[0] / pair[1] for pair in pairs]
+            rows.append([whole, *(_shown(pair[0]) for pair in pairs), *grown])
+    head = ["set", "MSE, polyadic", "MSE, HistGradientBoosting"]
+    return table([*head, "times that of the whole table, polyadic", "HistGradientBoosting"], rows)
 
 
 def many_inputs(r: dict[str, Any]) -> str:

@@ -4,7 +4,8 @@ The shared sets are NAME.csv and nycflights.npz, the further tables are tables/N
 target is the last column.  Of a table only what is numeric is used: columns with text are left
 out, and those with gaps in more than a fifth of the rows; then rows with gaps.
 
-A name that begins with raw/ is a further table as it is, a data frame with text and gaps.
+A name that begins with raw/ is a further table as it is, a data frame with text and gaps, and one
+that begins with holes/ a table of numbers of which a fifth was removed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ TABLES = (
     "california-ocean", "beijing-pm25", "movies",
 )  # fmt: skip
 RAW = tuple(f"raw/{name}" for name in (*TABLES, "sensory"))
+# Tables of numbers, and the same with a fifth of the cells removed at random.
+WHOLE = ("concrete", "airfoil", "abalone", "kin8nm", "cpu-act")
+HOLES = tuple(f"holes/{name}" for name in WHOLE)
 FLIGHTS = "nycflights"
 MOST_GAPS = 0.2
 
@@ -61,6 +65,11 @@ def frame(packed: bytes) -> tuple[Any, NDArray[np.float64]]:
     target = inputs.pop(inputs.columns[-1]).to_numpy(dtype=np.float64)
     texts = [name for name in inputs if not pandas.api.types.is_numeric_dtype(inputs[name])]
     return inputs.astype(dict.fromkeys(texts, "category")), target
+
+
+def remove_cells(X: NDArray[Any], share: float = 0.2) -> NDArray[Any]:
+    """Return a table with gaps, always in the same cells."""
+    return np.where(np.random.RandomState(0).uniform(size=X.shape) < share, np.nan, X)
 
 
 def numbers(lines: list[list[str]]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import sys
@@ -220,21 +221,29 @@ def test_the_effort_figure_shows_each_set(tmp_path):
 
 def test_sets_that_were_packed_are_read_back(tmp_path, monkeypatch):
     (tmp_path / "yacht.csv").write_text("a,b,target\n1,2,3\n4,5,6\n7,9,8\n")
-    monkeypatch.setattr(accuracy, "KNOWN", ("yacht", "energy", "noise"))
+    (tmp_path / "tables").mkdir()
+    with gzip.open(tmp_path / "tables" / "pbc.csv.gz", "wt") as file:
+        file.write("a,b,target\nx,,1\n,NA,2\n")
+    known = ("yacht", "energy", "noise", "raw/pbc", "holes/concrete")
+    monkeypatch.setattr(accuracy, "KNOWN", known)
     path = tmp_path / "sets.npz"
     accuracy.pack(str(path), str(tmp_path))
     X, y = accuracy.load("yacht", str(path))
     np.testing.assert_array_equal(X, [[1, 2], [4, 5], [7, 9]])
     np.testing.assert_array_equal(y, [3, 6, 8])
+    X, y = accuracy.load("raw/pbc", str(path))
+    assert X["a"].isna().tolist() == [False, True]
+    assert X["b"].astype(object).tolist()[1] == "NA"  # a level like any other
+    np.testing.assert_array_equal(y, [1, 2])
     with pytest.raises(FileNotFoundError, match=r"not in sets\.npz"):
         accuracy.load("energy", str(path))
 
 
 def test_what_a_model_raises_is_its_result():
     X, y = problem(20)
-    X[0, 0] = np.nan
+    X[0, 0] = np.inf
     outcome = cells.measure(Cell("any", 1, "ridge", "ridge"), X, y, threads=1)
-    assert outcome["failed"].startswith("ValueError: Input X contains NaN")
+    assert outcome["failed"].startswith("ValueError: Input X contains infinity")
 
 
 class Stubborn:

@@ -187,3 +187,15 @@ def test_an_epoch_is_nearly_as_good_as_a_direct_one(alpha, kernel, seed):
     direct, iterated = np.array(values)
     assert iterated[-1] < 0.5 * np.var(y)
     np.testing.assert_array_less(iterated, 1.01 * direct)
+
+
+def test_products_of_single_precision_may_depend_on_each_other(rng):
+    few = rng.standard_normal((400, 3)).astype(np.float32)
+    Z = few @ rng.standard_normal((3, 40)).astype(np.float32)
+    gram = (Z.T @ Z).astype(np.float64)
+    # Rounding of sums that are single makes eigenvalues negative, here by more than usual.
+    gram -= 1e-4 * np.diag(gram.diagonal())
+    sketch = CoreSketch(np.zeros((5, 40)), np.ones(5), gram, 400.0, 400.0)
+    solve = sketch.preconditioner(np.eye(40), 0.1)
+    residual = rng.standard_normal((5, 40))
+    assert (residual * solve(residual)).sum() > 0

@@ -376,3 +376,62 @@ def test_many_partitions_are_added_up_on_the_workers(client):
     with in_process_client().as_current():
         elsewhere = model(max_iter=1).fit(*arrays)
     assert_array_equal(fitted.predict(X), elsewhere.predict(X))
+
+
+# ------------------------------------------------------------------- any table
+
+
+def messy(n_rows=240):
+    """Return a table with a category, gaps and dates, and a target that depends on them."""
+    rng = np.random.RandomState(0)
+    table = pd.DataFrame(
+        {
+            "size": rng.uniform(size=n_rows),
+            "colour": rng.choice(["red", "green", "blue"], n_rows),
+            "sold": pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.randint(0, 800, n_rows), "D"),
+        }
+    )
+    y = 2 * table["size"] + table["colour"].map({"red": 0.0, "green": 2.0, "blue": -1.0})
+    table.loc[rng.uniform(size=n_rows) < 0.1, ["size", "colour"]] = None
+    return table.assign(y=y + 0.05 * rng.standard_normal(n_rows))
+
+
+def automatic(**options):
+    return FeatureLearningRegressor(n_estimators=1, effort=0.02, random_state=0, **options)
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_a_table_of_any_kind_agrees_with_memory(client, kind):
+    table = messy().astype({"colour": "str" if kind == "text" else "category"})
+    columns = ["size", "colour", "sold"]
+    expected = automatic().fit(table[columns], table["y"])
+    lazy = dd.from_pandas(table, npartitions=3)
+    fitted = automatic().fit(lazy[columns], lazy["y"])
+    assert fitted.schema_ == expected.schema_
+    assert_array_equal(fitted.predict(table[columns]), expected.predict(table[columns]))
+    assert_array_equal(fitted.predict(lazy[columns]).compute(), expected.predict(table[columns]))
+    score = expected.score(table[columns], table["y"])
+    assert fitted.score(lazy[columns], lazy["y"]) == pytest.approx(score)
+    assert_nothing_is_left(client)
+
+
+def test_gaps_in_arrays_agree_with_memory(client):
+    X, Y, weight = problem(200)
+    X[::7, 1] = np.nan
+    expected = automatic().fit(X, Y[:, 0], weight)
+    fitted = automatic().fit(*collections(X, Y[:, 0], weight))
+    assert_array_equal(fitted.predict(X), expected.predict(X))
+    used = X[weight > 0]
+    assert [c.n_gaps > 0 for c in fitted.schema_.columns] == np.isnan(used).any(axis=0).tolist()
+    lazy = collections(X.astype(object))[0]
+    assert_array_equal(fitted.predict(lazy).compute(), expected.predict(X))
+
+
+def test_numbers_named_as_categories_and_rows_that_do_not_count(client):
+    X, Y, weight = problem(200)
+    X[:, 0] = np.where(weight > 0, np.round(X[:, 0] * 2), 9.0)
+    expected = automatic(categorical_features=[0]).fit(X, Y[:, 0], weight)
+    fitted = automatic(categorical_features=[0]).fit(*collections(X, Y[:, 0], weight))
+    assert 9 not in fitted.schema_.columns[0].levels
+    assert fitted.schema_ == expected.schema_
+    assert_array_equal(fitted.predict(X[weight > 0]), expected.predict(X[weight > 0]))

@@ -185,6 +185,16 @@ def test_a_weight_is_a_count_of_levels():
     assert Survey.of(repeated).schema() == schema
 
 
+def test_a_category_has_so_many_levels_at_most(monkeypatch):
+    monkeypatch.setattr("polyadic.sources.survey.MOST_LEVELS", 3)
+    pieces = [pd.DataFrame({"c": [f"id {piece} {i}" for i in range(3)] + ["a"]}) for piece in "xyz"]
+    survey = Survey.of(pieces[0]) + Survey.of(pieces[1]) + Survey.of(pieces[2])
+    schema = survey.schema()
+    assert schema.columns[0].levels[0] == "a"
+    assert len(schema.columns[0].levels) == 3
+    np.testing.assert_array_equal(schema.encode(pieces[2]).X[2:, 0], [3, 0])
+
+
 def test_levels_that_are_not_used_do_not_exist():
     frame = pd.DataFrame({"c": pd.Categorical(["x", "y"], categories=["z", "y", "x", "w"])})
     (column,) = Survey.of(frame).schema().columns
@@ -299,6 +309,13 @@ def test_a_column_of_ids_is_told():
     assert not Survey.of(frame[:10]).doubts()
 
 
+def test_text_that_looks_like_dates_is_told():
+    frame = pd.DataFrame({"day": ["2020-01-31", "2020-02-29", None], "code": ["2020-1", "a", "b"]})
+    (told,) = Survey.of(frame).doubts()
+    assert "column 'day' looks like dates" in told
+    assert "to_datetime" in told
+
+
 def test_gaps_have_the_same_bits():
     odd = np.copysign(NAN, -1.0)
     assert np.array(odd).view(np.int64) != np.array(NAN).view(np.int64)
@@ -306,6 +323,14 @@ def test_gaps_have_the_same_bits():
     for table in (array, pd.DataFrame(array), array.astype(object)):
         gaps = Survey.of(table).schema().encode(table).X[[0, 1], [0, 1]]
         np.testing.assert_array_equal(gaps.view(np.int64), np.array([NAN] * 2).view(np.int64))
+
+
+def test_an_array_of_numbers_is_doubles():
+    whole = np.arange(6).reshape(3, 2)
+    for array in (whole, whole > 2, whole.astype(np.float16)):
+        encoded = Survey.of(array).schema().encode(array).X
+        assert encoded.dtype == np.float64
+        np.testing.assert_array_equal(encoded, array)
 
 
 def test_numbers_in_an_array_of_text_are_numbers():

@@ -451,6 +451,41 @@ def test_tables_that_do_not_hold_together_are_refused(wrong, tmp_path):
         polyadic.load(tmp_path / "m")
 
 
+WRONG_SCHEMAS = {
+    "no schema": lambda s: 3,
+    "no columns": lambda s: replace(s, columns=()),
+    "one column less": lambda s: replace(s, columns=s.columns[1:]),
+    "an unknown kind": lambda s: _with_column(s, kind="text"),
+    "levels that are none": lambda s: _with_column(s, levels=(None,)),
+    "levels in a list": lambda s: _with_column(s, levels=["a"]),
+    "a date without parts": lambda s: _with_column(s, kind="date"),
+    "an unknown part": lambda s: _with_column(s, kind="date", parts=("moon",)),
+    "one input more": lambda s: _with_column(s, kind="date", parts=("", "weekday")),
+    "a name that is none": lambda s: _with_column(s, name=3),
+    "a zone that is none": lambda s: _with_column(s, zone=3),
+}
+
+
+def _with_column(schema, **fields):
+    first, *others = schema.columns
+    return replace(schema, columns=(replace(first, **fields), *others))
+
+
+@pytest.mark.parametrize("wrong", WRONG_SCHEMAS)
+def test_a_schema_that_does_not_hold_together_is_refused(wrong, tmp_path):
+    frame = pd.DataFrame({"c": list("abcd") * 10, "x": np.arange(40.0)})
+    model = polyadic.FeatureLearningRegressor(n_estimators=1, effort=0.02, random_state=0)
+    model.fit(frame, np.arange(40.0))
+    model.schema_ = WRONG_SCHEMAS[wrong](model.schema_)
+    polyadic.save(model, tmp_path / "m")
+    with pytest.raises(ModelFileError):
+        polyadic.load(tmp_path / "m")
+
+
+def test_files_of_named_maps_have_no_schema(saved):
+    assert "schema_" not in description_of(saved)["fitted"]
+
+
 def test_deep_nesting_is_refused(saved, tmp_path):
     description = json.dumps(description_of(saved))
     bomb = description.replace('"notes": ', '"notes": ' + "[" * 100_000 + "]" * 100_000 + ', "x": ')

@@ -43,6 +43,7 @@ from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.files.streamed import FileSource
+from polyadic.sources.schema import Schema
 from polyadic.storage.checkpoint import Checkpoint, MemberCheckpoint
 
 try:
@@ -98,6 +99,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     warm_start: bool = False
     max_time: float | None = None
 
+    schema_: Schema
+
     def _fit(
         self,
         fit_to: Callable[[Data, Passed], None],
@@ -114,6 +117,7 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             with StatusLine(self.verbose == "auto") as status:
                 source = training_source(self, X, y, sample_weight, groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
+                    self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
                     fit_to(data, Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
-from polyadic.estimators._tables import check_table, check_targets, learn_inputs, schema_of
+from polyadic.estimators._tables import (
+    check_table,
+    check_targets,
+    keep_schema,
+    learn_inputs,
+    schema_of,
+)
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.rows.tensors import is_tensor, to_host
@@ -35,11 +41,7 @@ def training_source(
         _set_names(estimator, X.names, len(X.names))
         return FileSource(X)
     if is_dask(X):
-        from polyadic.sources.dask import DaskSource
-
-        require_two_dimensions(X)
-        _set_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, estimator.schema_.inputs)
+        return _dask_source(estimator, X, y, sample_weight)
     rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
     spec = estimator._spec()
     device = spec.device if spec.uses_torch else None
@@ -52,11 +54,9 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
         check_names(estimator, X.names, len(X.names))
         return FileSource(X)
     if is_dask(X):
-        from polyadic.sources.dask import DaskSource
-
         check_names(estimator, _column_names(X), X.shape[1])
-        return DaskSource(X, y, sample_weight, schema_of(estimator).inputs)
-    inputs = _inputs_to_predict(estimator, X)
+        return _encoded_source(schema_of(estimator), X, y, sample_weight)
+    inputs = inputs_to_predict(estimator, X, stacklevel=5)
     targets: Any = np.empty((len(inputs), 0))
     if y is not None:
         targets = check_targets(estimator, y)
@@ -67,8 +67,11 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     return ArraySource(Rows(inputs, targets, weight), schema_of(estimator).inputs)
 
 
-def _inputs_to_predict(estimator: Any, X: Any) -> Any:
-    """Return checked inputs: a tensor stays one where torch computes."""
+def inputs_to_predict(estimator: Any, X: Any, stacklevel: int = 3) -> Any:
+    """Return the inputs of rows in memory, as a model takes them; tell once what is new in them.
+
+    A tensor stays one where torch computes.
+    """
     schema = schema_of(estimator)
     if is_tensor(X) and estimator._spec().uses_torch and schema.is_numeric:
         from polyadic.sources.tensors import check_inputs, count_gaps
@@ -81,8 +84,29 @@ def _inputs_to_predict(estimator: Any, X: Any) -> Any:
         X = check_table(estimator, X, reset=False, whole=schema.is_whole, dtype=np.float64)
         encoded = schema.encode(X)
         X, surprises = encoded.X, encoded.surprises
-    surprises.warn(schema, stacklevel=4)
+    surprises.warn(schema, stacklevel)
     return X
+
+
+def _dask_source(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source:
+    """Learn the schema of Dask collections, and return the source of their inputs."""
+    require_two_dimensions(X)
+    names = _column_names(X)
+    _set_names(estimator, names, X.shape[1])
+    if estimator._takes_tables():
+        from polyadic.sources.dask.tables import learn_lazily
+
+        schema, doubts = learn_lazily(X, y, sample_weight, names, estimator.categorical_features)
+        keep_schema(estimator, schema, doubts)
+    return _encoded_source(estimator.schema_, X, y, sample_weight)
+
+
+def _encoded_source(schema: Schema, X: Any, y: Any, sample_weight: Any) -> Source:
+    from polyadic.sources.dask import DaskSource
+    from polyadic.sources.dask.tables import encode_lazily
+
+    inputs = encode_lazily(X, schema)
+    return DaskSource(inputs, y, sample_weight, schema.inputs, gaps=not schema.is_whole)
 
 
 def is_dask(X: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -19,21 +20,29 @@ _MOST_ROWS = 5  # that an error names
 
 
 def schema_of(estimator: Any) -> Schema:
-    """Return what a fitted estimator takes columns for; models of old files know numbers only."""
+    """Return what a fitted estimator takes columns for; old models know numbers only."""
     known: Schema | None = getattr(estimator, "schema_", None)
-    if known is not None:
-        return known
+    return plain_schema(estimator) if known is None else known
+
+
+def plain_schema(estimator: Any) -> Schema:
+    """Return the schema of a fit to named maps: columns of numbers without gaps."""
     names = getattr(estimator, "feature_names_in_", None)
     return Schema.of_numbers(names, estimator.n_features_in_).whole()
+
+
+def keep_schema(estimator: Any, schema: Schema, doubts: Sequence[str]) -> None:
+    """Set the schema of a fit, and tell what about its table its owner should look at."""
+    estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
+    for doubt in doubts:
+        warnings.warn(doubt, TableWarning, stacklevel=9)
 
 
 def learn_inputs(estimator: Any, X: Any, weight: NDArray[np.float64] | None) -> NDArray[Any]:
     """Learn the schema of checked training rows, and return them as inputs."""
     wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
     schema, doubts = learn_schema(X, wanted, weight)
-    estimator.schema_ = schema if estimator._takes_tables() else schema.whole()
-    for doubt in doubts:
-        warnings.warn(doubt, TableWarning, stacklevel=9)
+    keep_schema(estimator, schema, doubts)
     if is_plain(X) and schema.is_numeric:
         return same_gaps(X, [column.n_gaps for column in schema.columns])
     encoded: NDArray[np.float64] = estimator.schema_.encode(X).X

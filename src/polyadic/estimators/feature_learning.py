@@ -189,6 +189,18 @@ class FeatureLearningRegressor(CPDRegressor):
     True
     >>> [each.name for each in model.inputs_ if each.relevance > 0.05]
     ['x0', 'x1', 'x2', 'x3', 'x4']
+
+    Text, gaps and dates go straight in:
+
+    >>> import pandas as pd
+    >>> colour = [("red", "green", "blue", None)[place % 4] for place in range(60)]
+    >>> table = pd.DataFrame({"size": X[:60, 0], "colour": colour})
+    >>> target = table["size"] + (table["colour"] == "red")
+    >>> model = FeatureLearningRegressor(n_estimators=1, effort=0.1, random_state=0)
+    >>> model.fit(table, target).score(table, target) > 0.9
+    True
+    >>> [(column.name, column.kind) for column in model.schema_.columns]
+    [('size', 'number'), ('colour', 'category')]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

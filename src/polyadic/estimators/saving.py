@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ComputeSpec
+from polyadic.estimators._tables import plain_schema, schema_of
 from polyadic.estimators.feature_learning import FeatureLearningRegressor
 from polyadic.estimators.kernel_machine import KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import FeatureMap
@@ -57,6 +58,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | No
         )
     check_is_fitted(model)
     fitted = {name: value for name, value in vars(model).items() if is_fitted_attribute(name)}
+    if fitted.get("schema_") == plain_schema(model):
+        del fitted["schema_"]  # which files of the first edition do not have
     saved = SavedModel(type(model).__name__, model.get_params(deep=False), fitted, notes or {})
     content = saved.pack()
     with replacing(path) as file:
@@ -112,6 +115,7 @@ def _estimator(saved: SavedModel) -> Any:
             f"its parameters are not those of {saved.estimator}: {error}"
         ) from None
     vars(model).update(saved.fitted)
+    model.schema_ = schema_of(model)
     return model
 
 

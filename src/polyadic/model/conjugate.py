@@ -70,11 +70,10 @@ class CoreSketch:
         diagonal = G.diagonal()
         # Terms differ in size by many orders, so each is taken in units of its own.
         units = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        G = _add_to_diagonal(G * np.outer(units, units), _JITTER_OF_PRODUCTS)
         H = alpha * gram_of_others * np.outer(units, units)
         H = _add_to_diagonal(H, _JITTER_OF_PENALTY * float(H.diagonal().max()))
         # With G = LLᵀ and L⁻¹HL⁻ᵀ = Q diag(h) Qᵀ one pair of products solves it for every i.
-        inverse = np.linalg.inv(np.linalg.cholesky(G))
+        inverse = np.linalg.inv(_cholesky(G * np.outer(units, units)))
         h, Q = np.linalg.eigh(inverse @ H @ inverse.T)
         basis = Q.T @ (inverse * units)
         mean_power = self.feature_power / self.total_weight
@@ -147,6 +146,20 @@ def solve_core_iteratively(
         size, before = float((residual * step).sum()), size
         direction = step + (size / before) * direction
     return CoreSolution(value, 0.0)
+
+
+def _cholesky(G: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the factor of a Gram matrix of unit diagonal, with as little jitter as it takes.
+
+    Sums of single precision are not positive definite where products depend on each other, as
+    those of one input do beyond its number of basis functions.
+    """
+    jitter = _JITTER_OF_PRODUCTS
+    while True:
+        try:
+            return np.linalg.cholesky(_add_to_diagonal(G, jitter))
+        except np.linalg.LinAlgError:
+            jitter *= 10
 
 
 def _add_to_diagonal(matrix: NDArray[Any], value: float) -> NDArray[Any]:

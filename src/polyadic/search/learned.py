@@ -55,7 +55,7 @@ _MANY_INPUTS = 30
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
-_MOST_LEVELS = 256  # of a category that have a row of their own, the most frequent ones
+_MOST_LEVELS = 512  # of a category that have a row of their own, the most frequent ones
 # A target whose fourth moment is beyond this has heavy tails; that of a normal one is 3.
 _HEAVY = 6.0
 # An input takes part if its kernel varies by this much of what the most relevant one does.

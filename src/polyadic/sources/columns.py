@@ -144,6 +144,8 @@ def plain_level(value: Any) -> Level:
     """Return a level as text, a whole number or a number, such that equal ones are the same."""
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
     if isinstance(value, _NUMBERS):
         number = float(value)
         return int(number) if number.is_integer() else number
@@ -311,7 +313,7 @@ def _present(items: list[Any], gaps: NDArray[np.bool_]) -> Iterator[Any]:
 def mixed_types(label: str, one: Any, other: Any) -> TypeError:
     """Return the error of a column that holds things of two kinds."""
     return TypeError(
-        f"The values of a column must be of one kind, but {label} holds {_short(one)} and "
+        f"`X` must have values of one kind in each column, but {label} holds {_short(one)} and "
         f"{_short(other)}. Make text of all of them, X[name].astype(str), or numbers, "
         "pandas.to_numeric(X[name], errors='coerce')."
     )

@@ -24,6 +24,8 @@ from polyadic.rows.inputs import Inputs
 from polyadic.sources.columns import Kind, Level, Table, Values, is_gap
 from polyadic.sources.dates import date_part
 
+COLUMN_KINDS = ("number", "category", "order", "date")
+
 
 class TableWarning(UserWarning):
     """Something about a table that its owner should know, but that does not stop anything."""
@@ -92,8 +94,8 @@ class Column:
         if (values.zone is None) != (self.zone is None):
             now, then = values.zone or "no time zone", self.zone or "no time zone"
             raise ValueError(
-                f"Times must have a time zone if they had one in the fit, but {label} has {now} "
-                f"and had {then}. Use X[name].dt.tz_localize({self.zone!r})."
+                f"`X` must have times with a zone where the fit had one, but {label} has {now} and "
+                f"had {then}. Use X[name].dt.tz_localize({self.zone!r})."
             )
 
     def _look_up(self, values: Values, label: str) -> NDArray[np.float64]:
@@ -163,8 +165,8 @@ def _retyped(label: str, expected: str, values: Values, remedy: str) -> TypeErro
     example = next((item for item in values.levels if not is_gap(item)), None)
     shown = "" if values.kind == "date" else f", such as {example!r}"
     return TypeError(
-        f"A column must hold what it held in the fit, but {label} held {expected} and now holds "
-        f"{now}{shown}. Use {remedy}."
+        f"`X` must hold in each column what it held in the fit, but {label} held {expected} and "
+        f"now holds {now}{shown}. Use {remedy}."
     )
 
 
@@ -203,7 +205,7 @@ class Surprises:
         """Warn once about all of them."""
         message = self.message(schema)
         if message is not None:
-            warnings.warn(message, TableWarning, stacklevel=stacklevel + 1)
+            warnings.warn(message, TableWarning, stacklevel=stacklevel)
 
 
 def _some(texts: Sequence[str], most: int = 10) -> str:
@@ -306,6 +308,7 @@ class Schema:
     def _encode_numbers(self, X: NDArray[Any]) -> Encoded:
         """Return an array of numbers as it is, and what the fit had not seen."""
         self.check_columns(None, X.shape[1])
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         n_gaps = count_gaps(X)
         for place in np.flatnonzero(n_gaps).tolist():
             self._require_whole(int(n_gaps[place]), place, np.isnan(X[:, place]))
@@ -336,6 +339,14 @@ class Schema:
                     f'{held[column.kind]}. Use feature_maps="auto", or encode the column.'
                 )
         return replace(self, is_whole=True)
+
+    def with_gaps(self, n_gaps: Sequence[int]) -> Schema:
+        """Return the schema with the gaps of each input, as far as it did not know of them."""
+        found = dict(zip(self.inputs.names, n_gaps, strict=True))
+        columns = [
+            replace(each, n_gaps=max(each.n_gaps, int(found[each.name]))) for each in self.columns
+        ]
+        return replace(self, columns=tuple(columns))
 
     def check_columns(self, names: Sequence[str] | None, n_columns: int) -> None:
         """Raise unless a table has the columns of the fit, in their order."""

@@ -6,6 +6,7 @@ A survey of training rows becomes the `Schema` of a fit.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from polyadic.sources.dates import DateRange
 from polyadic.sources.schema import Column, Schema, count_gaps, is_plain
 
 FROM_DTYPE = "from_dtype"
+MOST_LEVELS = 100_000  # of a category; the others are the average level
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}($|[T ]\d)")
 _ID_ROWS = 20  # from so many rows on, a column of text without two alike is worth a word
 
 
@@ -100,6 +103,8 @@ class ColumnSurvey:
         counts = dict(self.counts)
         for level, count in other.counts.items():
             counts[level] = counts.get(level, 0) + count
+        if len(counts) > 2 * MOST_LEVELS:  # so that ids of any number of rows fit in memory
+            counts = {level: counts[level] for level in _by_count(counts)}
         dates = known.dates
         if self.dates is not None and other.dates is not None:
             dates = self.dates + other.dates
@@ -111,7 +116,7 @@ class ColumnSurvey:
         """Raise unless both hold the same kind of thing."""
         if self.kind != other.kind or _has_text(self.counts) != _has_text(other.counts):
             raise TypeError(
-                f"The values of a column must be of one kind, but {self.label} holds "
+                f"`X` must have values of one kind in each column, but {self.label} holds "
                 f"{self._holds()} in one piece of the table and {other._holds()} in another. Make "
                 "text or numbers of all of them."
             )
@@ -134,8 +139,7 @@ class ColumnSurvey:
     def column(self, name: str) -> Column:
         """Return what a fit takes the column for."""
         if self.kind == "category":
-            levels = sorted(self.counts, key=lambda level: (-self.counts[level], str(level)))
-            return Column(name, "category", tuple(levels), n_gaps=self.n_gaps)
+            return Column(name, "category", tuple(_by_count(self.counts)), n_gaps=self.n_gaps)
         if self.kind == "order":
             return Column(name, "order", self.order, n_gaps=self.n_gaps)
         if self.dates is not None:
@@ -148,6 +152,11 @@ class ColumnSurvey:
         """Whether every row has another text, from which nothing can be learned."""
         there = self.n_rows - self.n_gaps
         return there >= _ID_ROWS and len(self.counts) == there and _has_text(self.counts)
+
+    @property
+    def looks_like_dates(self) -> bool:
+        """Whether all levels are text such as 2020-01-31."""
+        return bool(self.counts) and all(_DATE.match(str(level)) for level in self.counts)
 
     def similar_levels(self) -> tuple[Level, Level] | None:
         """Return two levels that differ in nothing but case and white space, if there are any."""
@@ -246,7 +255,13 @@ class Survey:
                 f"Levels that differ only in case or white space are different levels: {one!r} and "
                 f"{other!r} in {label}{more}. Make them one if they mean the same."
             )
-        ids = [each.label for each in self.columns if each.is_id]
+        dates = [each.label for each in self.columns if each.looks_like_dates]
+        if dates:
+            told.append(
+                f"The text of {', '.join(dates)} looks like dates, and is taken for levels of a "
+                "category. Pass dates instead: pandas.to_datetime(X[name])."
+            )
+        ids = [each.label for each in self.columns if each.is_id and each.label not in dates]
         if ids:
             told.append(
                 f"No two rows of {', '.join(ids)} have the same text, so nothing can be learned "
@@ -346,6 +361,11 @@ def _count(items: list[Any], weight: NDArray[np.float64] | None) -> Mapping[Any,
         weights.setdefault(item, []).append(each)
     # Exact sums do not depend on the order of the rows.
     return {item: math.fsum(each) for item, each in weights.items()}
+
+
+def _by_count(counts: Mapping[Level, float]) -> list[Level]:
+    """Return the most frequent levels, those that are as frequent in the order of their text."""
+    return sorted(counts, key=lambda level: (-counts[level], str(level)))[:MOST_LEVELS]
 
 
 def _has_text(counts: Mapping[Level, float]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from polyadic.features.tables import N_KNOTS
 from polyadic.members import Member
 from polyadic.model.als import Model
 from polyadic.rows.scaling import InputScaling, TargetScaling
-from polyadic.sources.columns import Kind
 from polyadic.sources.dates import DATE_PARTS
-from polyadic.sources.schema import Column, Schema
+from polyadic.sources.schema import COLUMN_KINDS, Column, Schema
 from polyadic.storage.container import Container
 from polyadic.storage.values import Decoder, Encoder, ModelFileError
 
@@ -146,13 +145,15 @@ def _check_schema(schema: Any, n_columns: int) -> int:
     """Raise unless a schema holds together; return the number of inputs that it makes."""
     sound = isinstance(schema, Schema) and isinstance(schema.columns, tuple)
     sound = sound and len(schema.columns) == n_columns
+    sound = sound and all(type(each) is bool for each in (schema.has_names, schema.is_whole))
     for column in schema.columns if sound else ():
         levels, parts = column.levels, column.parts
-        sound = sound and isinstance(column, Column) and column.kind in get_args(Kind)
+        sound = sound and isinstance(column, Column) and column.kind in COLUMN_KINDS
         sound = sound and isinstance(column.name, str) and type(column.n_gaps) is int
         sound = sound and all(isinstance(each, tuple) for each in (levels, parts))
         sound = sound and all(type(level) in (str, int, float) for level in levels)
         sound = sound and set(parts) <= set(DATE_PARTS)
+        sound = sound and (column.zone is None or isinstance(column.zone, str))
         sound = sound and (column.kind != "date" or len(parts) > 0)
     _require(sound, "what it says about columns does not hold together.")
     return len(schema.inputs)

@@ -62,10 +62,15 @@ class DaskSource:
         As users passed them; targets and weights may be arrays.
     inputs : Inputs
         What the inputs are.
+    gaps : bool
+        Whether they may have gaps.
     """
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any, inputs: Inputs) -> None:
+    def __init__(
+        self, X: Any, y: Any, sample_weight: Any, inputs: Inputs, *, gaps: bool = False
+    ) -> None:
         self._X, self._y, self._weight, self._inputs = X, y, sample_weight, inputs
+        self._gaps = gaps
 
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
         """Load the rows on the workers, check them, and return them as training data.
@@ -73,7 +78,7 @@ class DaskSource:
         With `merge`, rows that are few are brought into memory and their copies merged.
         """
         parts = partitions(self._X, self._y, self._weight)
-        store = DaskStore(_load(parts, self._inputs.names))
+        store = DaskStore(_load(parts, self._inputs.names, gaps=self._gaps))
         try:
             statistics = store.reduce("statistics", summarise)
             view = usual_view(statistics, self._inputs, scale_inputs)
@@ -94,15 +99,17 @@ class DaskSource:
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""
-        return predict_lazily(predictor.single_threaded(), self._X, self._inputs.names)
+        return predict_lazily(
+            predictor.single_threaded(), self._X, self._inputs.names, gaps=self._gaps
+        )
 
     def evaluate(self, predictor: Predicts) -> Evaluation:
         """Return how good the predictions are."""
         rows = self._X, self._y, self._weight
-        return evaluate(predictor.single_threaded(), self._inputs.names, *rows)
+        return evaluate(predictor.single_threaded(), self._inputs.names, *rows, gaps=self._gaps)
 
 
-def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Any:
+def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str], *, gaps: bool) -> Any:
     """Load partitions on the workers of the client of the process."""
     try:
         import distributed
@@ -126,7 +133,7 @@ def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str]) -> Any:
             "A fit to Dask collections waits for its answers, but the client is asynchronous. "
             "Create a Client without asynchronous=True."
         )
-    return Cluster(client, parts, names)
+    return Cluster(client, parts, names, gaps=gaps)
 
 
 class DaskStore:

@@ -74,10 +74,17 @@ class Cluster:
         Inputs, targets and weights of each.
     names : sequence of str
         Of the inputs, for error messages.
+    gaps : bool
+        Whether inputs may have gaps.
     """
 
     def __init__(
-        self, client: Any, partitions: Iterable[tuple[Any, Any, Any]], names: Sequence[str]
+        self,
+        client: Any,
+        partitions: Iterable[tuple[Any, Any, Any]],
+        names: Sequence[str],
+        *,
+        gaps: bool = False,
     ) -> None:
         self._client = client
         self._patience = parse_timedelta(
@@ -87,7 +94,7 @@ class Cluster:
         self._last_seen = self._tidied = time.monotonic()
         self._most = 0
         self._lock = threading.Lock()
-        load = dask.delayed(load_chunk, pure=False)
+        load = dask.delayed(partial(load_chunk, gaps=gaps), pure=False)
         self._chunks: list[Any] = client.compute(
             [
                 load(number, *parts, list(names), dask_key_name=self._key("load", number))

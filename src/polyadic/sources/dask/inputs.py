@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 
 from polyadic.rows.rows import Rows, require_two_dimensions
 from polyadic.sources.dask.worker import Chunk
+from polyadic.sources.schema import same_gaps
 
 
-def partitions(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:
-    """Return the delayed inputs, targets and weights of each partition; weights may be None."""
-    inputs = make_rows_whole(X)
+def partitions(
+    X: Any, y: Any, sample_weight: Any = None, *, tables: bool = False
+) -> list[tuple[Any, Any, Any]]:
+    """Return the delayed inputs, targets and weights of each partition; weights may be None.
+
+    With `tables`, inputs may be something else than numbers.
+    """
+    inputs = make_rows_whole(X, tables=tables)
     if y is None:
         raise ValueError("`y` must hold the targets when `X` is a Dask collection, got None.")
     targets = _match_partitions(y, inputs, "y")
@@ -32,11 +38,21 @@ def partitions(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any
     return list(zip(*parts, strict=True))
 
 
-def make_rows_whole(X: Any) -> Any:
-    """Return inputs with whole rows in every partition; raise where they are no numbers."""
+def make_rows_whole(X: Any, *, tables: bool = False) -> Any:
+    """Return inputs with whole rows in every partition; raise where they are no numbers.
+
+    With `tables` they may be something else.
+    """
     require_two_dimensions(X)
-    _check_numeric(X, "X")
+    if not tables:
+        _check_numeric(X, "X")
     return _whole(X)
+
+
+def holds_numbers(X: Any) -> bool:
+    """Whether the data types say that all columns are numbers."""
+    dtypes = [X.dtype] if isinstance(X, da.Array) else list(X.dtypes)
+    return all(dtype.kind in "biuf" for dtype in dtypes)
 
 
 def _whole(values: Any) -> Any:
@@ -130,9 +146,11 @@ def _list_partitions(values: Any) -> list[Any]:
     return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
 
 
-def load_chunk(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -> Chunk:
-    """Check the rows of one partition, and drop those of weight zero."""
-    inputs = as_numbers(X, "X", number, names)
+def load_chunk(
+    number: int, X: Any, y: Any, weight: Any, names: Sequence[str], *, gaps: bool = False
+) -> Chunk:
+    """Check the rows of one partition, and drop those of weight zero; inputs may have `gaps`."""
+    inputs = as_numbers(X, "X", number, names, gaps=gaps)
     targets = as_numbers(y, "y", number)
     targets = targets[:, None] if targets.ndim == 1 else targets
     weights = None if weight is None else as_numbers(weight, "sample_weight", number)
@@ -156,9 +174,12 @@ def load_chunk(number: int, X: Any, y: Any, weight: Any, names: Sequence[str]) -
 
 
 def as_numbers(
-    values: Any, name: str, partition: int, columns: Sequence[str] = ()
+    values: Any, name: str, partition: int, columns: Sequence[str] = (), *, gaps: bool = False
 ) -> NDArray[np.float64]:
-    """Return one partition as finite doubles; raise an error that says where it has others."""
+    """Return one partition as finite doubles; raise an error that says where it has others.
+
+    With `gaps`, NaN is one.
+    """
     try:
         if hasattr(values, "to_numpy"):
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -167,7 +188,7 @@ def as_numbers(
         raise ValueError(
             f"`{name}` must be numeric, but partition {partition} is not: {error}. Encode text."
         ) from error
-    finite = np.isfinite(array)
+    finite = ~np.isinf(array) if gaps else np.isfinite(array)
     if not finite.all():
         row, *column = np.argwhere(~finite)[0].tolist()
         where = f" in {columns[column[0]]!r}" if column and columns else ""
@@ -175,4 +196,4 @@ def as_numbers(
             f"`{name}` must be finite, but row {row} of partition {partition} has "
             f"{array[(row, *column)]}{where}. Drop such rows, or fill them in."
         )
-    return array
+    return same_gaps(array) if gaps else array

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from polyadic.rows.scores import Evaluation
 from polyadic.sources import Predicts
 from polyadic.sources.dask.inputs import as_numbers, load_chunk, make_rows_whole, partitions
-from polyadic.sources.dask.worker import add_in_order, batches
+from polyadic.sources.dask.worker import add_up
 
 
-def predict_lazily(predictor: Predicts, X: Any, names: Sequence[str]) -> Any:
+def predict_lazily(predictor: Predicts, X: Any, names: Sequence[str], *, gaps: bool = False) -> Any:
     """Return the predictions as a Dask array; nothing is computed yet."""
     X = make_rows_whole(X)
     blocks = X.to_dask_array() if hasattr(X, "columns") else X
@@ -26,38 +25,38 @@ def predict_lazily(predictor: Predicts, X: Any, names: Sequence[str]) -> Any:
     options["meta"] = np.empty((0, 0))
     if predictor.single_target:
         options = {"drop_axis": 1, "meta": np.empty(0)}
-    task = partial(_predict_block, predictor, names)
+    task = partial(_predict_block, predictor, names, gaps)
     name = f"polyadic-predict-{uuid4().hex}"
     return blocks.map_blocks(task, dtype=np.float64, name=name, **options)
 
 
 def evaluate(
-    predictor: Predicts, names: Sequence[str], X: Any, y: Any, sample_weight: Any = None
+    predictor: Predicts,
+    names: Sequence[str],
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    gaps: bool = False,
 ) -> Evaluation:
     """Return how good the predictions are; the sums are added up on the workers."""
-    token, turns = uuid4().hex, count()
-    measure = dask.delayed(_evaluate_partition, pure=False)
-    together = dask.delayed(add_in_order, pure=False)
+    token = uuid4().hex
+    measure = dask.delayed(partial(_evaluate_partition, predictor, names, gaps), pure=False)
     parts = [
-        measure(predictor, names, number, *part, dask_key_name=f"polyadic-score-{token}-{number}")
+        measure(number, *part, dask_key_name=f"polyadic-score-{token}-{number}")
         for number, part in enumerate(partitions(X, y, sample_weight))
     ]
-    while len(parts) > 1:
-        parts = [
-            together(group, dask_key_name=f"polyadic-sum-{token}-{next(turns)}")
-            for group in batches(parts)
-        ]
-    total: Evaluation | None = parts[0].compute()
+    total: Evaluation | None = add_up(parts)
     if total is None:
         raise ValueError("`X` must have at least one row of positive weight, got none.")
     return total
 
 
 def _predict_block(
-    predictor: Predicts, names: Sequence[str], X: Any, block_id: tuple[int, ...] = (0,)
+    predictor: Predicts, names: Sequence[str], gaps: bool, X: Any, block_id: tuple[int, ...] = (0,)
 ) -> NDArray[np.float64]:
     """Predict one partition, whose number Dask passes as `block_id`."""
-    y = _predict_checked(predictor, as_numbers(X, "X", block_id[0], names))
+    y = _predict_checked(predictor, as_numbers(X, "X", block_id[0], names, gaps=gaps))
     return np.asarray(predictor.shape(y))
 
 
@@ -69,9 +68,9 @@ def _predict_checked(predictor: Predicts, X: NDArray[np.float64]) -> NDArray[np.
 
 
 def _evaluate_partition(
-    predictor: Predicts, names: Sequence[str], number: int, X: Any, y: Any, weight: Any
+    predictor: Predicts, names: Sequence[str], gaps: bool, number: int, X: Any, y: Any, weight: Any
 ) -> Evaluation | None:
-    rows = load_chunk(number, X, y, weight, names).rows
+    rows = load_chunk(number, X, y, weight, names, gaps=gaps).rows
     if not len(rows):
         return None
     return Evaluation.of(rows.y, _predict_checked(predictor, rows.X), rows.weight)

@@ -12,9 +12,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 from operator import add
 from typing import Any, TypeVar
+from uuid import uuid4
 
+import dask
 import numpy as np
 from numpy.typing import NDArray
 
@@ -202,3 +205,15 @@ def add_in_order(parts: Sequence[Any]) -> Any:
         return Stale()
     present = [part for part in parts if part is not None]
     return reduce(add, present) if present else None
+
+
+def add_up(parts: list[Any], name: str = "sum") -> Any:
+    """Return the sum of delayed answers, added up where they are; None where all are none."""
+    token, turns = uuid4().hex, count()
+    together = dask.delayed(add_in_order, pure=False)
+    while len(parts) > 1:
+        parts = [
+            together(group, dask_key_name=f"polyadic-{name}-{token}-{next(turns)}")
+            for group in batches(parts)
+        ]
+    return parts[0].compute()
