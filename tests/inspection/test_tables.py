@@ -142,6 +142,16 @@ def test_a_date_is_drawn_by_its_parts(model, name):
     np.testing.assert_array_equal(again.values, found.values)
 
 
+def test_parts_of_a_date_are_told_apart_although_they_are_gaps_together(model):
+    """Were each of them a gap of its own, a model could say anything of one without the others."""
+    ends = [model.predict(FRAME).min(), model.predict(FRAME).max()]
+    for name in ("when", "when: weekday", "when: day of year"):
+        values = partial_dependence(model, FRAME, name).values
+        assert ends[0] < values.min() <= values.max() < ends[1]
+    parts = [each.relevance for each in model.inputs_ if each.name.startswith("when")]
+    assert 0 < sum(parts) < 1
+
+
 def test_two_inputs_of_any_kind(model):
     found = partial_dependence(model, FRAME, [COLOUR, "size"], resolution=3)
     assert found.values.shape == (4, 4)
@@ -220,8 +230,9 @@ def test_rows_of_nothing_but_gaps_have_no_grid(model):
 def test_rows_are_read_as_predict_reads_them(model):
     frame = FRAME.copy()
     frame.loc[:4, COLOUR] = "violet"
-    with pytest.warns(TableWarning, match="levels that the fit did not see"):
+    with pytest.warns(TableWarning, match="levels that the fit did not see") as told:
         found = partial_dependence(model, frame, "whole", grids=[[0.5]])
+    assert [warning.filename for warning in told] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         expected = model.predict(frame.assign(whole=0.5)).mean()

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from polyadic.estimators._sources import refuse_lazy_frames
-from polyadic.estimators._tables import check_table, schema_of
+from polyadic.estimators._sources import inputs_to_predict
+from polyadic.estimators._tables import schema_of
 from polyadic.inspection._inputs import Input, find_inputs
 from polyadic.inspection._terms import Group
 from polyadic.rows.tensors import to_host
@@ -30,12 +30,8 @@ def check_arguments(
 def check_rows(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Return the rows of `X`, which must be such as `predict` takes, as the model sees them."""
     check_is_fitted(estimator)
-    schema = schema_of(estimator)
-    table = refuse_lazy_frames(to_host(X))
-    table = check_table(estimator, table, reset=False, whole=schema.is_whole, dtype=np.float64)
-    encoded = schema.encode(table)
-    encoded.surprises.warn(schema, stacklevel=4)
-    return encoded.X
+    # A warning is told of the line that called a function of inspection.
+    return np.asarray(inputs_to_predict(estimator, to_host(X), stacklevel=6), dtype=np.float64)
 
 
 def check_target(estimator: Any, target: Any) -> int:
