@@ -7,7 +7,7 @@ from polyadic.estimators import (
     KernelMachineRegressorCV,
 )
 from polyadic.estimators.saving import load, save
-from polyadic.sources.files.row_source import open_rows
+from polyadic.sources.files.opening import open_rows
 
 __all__ = [
     "FeatureLearningRegressor",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import date, time, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ import polyadic
 from polyadic import FeatureLearningRegressor
 from polyadic.cli import main
 
+SMALL = ["--effort", "0.05", "--n-estimators", "1"]
 QUICK = ["--rank", "2", "--n-basis", "2", "--max-iter", "2"]
 
 
@@ -191,7 +194,8 @@ def test_the_index_of_pandas_is_left_out_and_that_is_said(folder):
         assert [entry["name"] for entry in facts["inputs"]] == ["x"]
         assert facts["held_out"]["r2"] < 0.3
         assert f"{index!r}: an index that pandas wrote, left out" in result.stderr
-        assert f"{index!r}: an index that pandas wrote, left out" in facts["preparation"]
+        line = {"column": index, "kind": "left out", "note": "an index that pandas wrote"}
+        assert {"values": "", "gaps": "", **line} in facts["columns"]
         run("evaluate", "model.polyadic", name)
         kept = fit(name, "--keep", index, "--json", "--force")
         assert "pandas" not in kept.stderr
@@ -213,10 +217,23 @@ def test_ids_are_told(folder, kind):
     assert "'id'" not in fit("t.csv", "--force", "--ignore", "id").stderr
 
 
-def test_names_of_rows_are_told(folder):
+def test_names_of_rows_are_left_out_and_that_is_said(folder):
     names = [f"n{i}" for i in range(40)]
     write("t.csv", {"name": names, **table(40)})
-    assert "'name' may be a row number or an id" in fit("t.csv", "--encode").stderr
+    result = fit("t.csv")
+    assert "'name' (row 1 is 'n0'): no two values are alike" in result.stderr
+    assert re.search(r"name +left out +no two values are alike", result.stdout)
+    model = polyadic.load("model.polyadic")
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert fit("t.csv", "--force", "--ignore", "name").stderr.count("name") == 0
+    for later in ("t.csv", "without.csv"):  # a later table may have it or not
+        write("without.csv", table(40))
+        assert len(run("predict", "model.polyadic", later).stdout.split()) == 41
+
+
+def test_an_empty_column_is_left_out_and_that_is_said(folder):
+    write("t.csv", {"e": [""] * 40, **table(40)})
+    assert re.search(r"e +left out +empty", fit("t.csv").stdout)
 
 
 def test_measurements_are_no_ids(folder):
@@ -281,52 +298,156 @@ def test_commas_that_may_be_either_are_not_called_thousands(folder):
     """Another column has decimal commas beyond doubt, so these may be decimals as well."""
     rows = "\n".join(f"{i % 7 + 1},137;0,{i % 9 + 1}5;{i}" for i in range(60))
     (folder / "t.csv").write_text("people;x;target\n" + rows)
-    said = fit("t.csv", "--delimiter", ";", code=2).stderr
-    assert "commas of thousands or of decimals in 'people' (row 1 is '1,137')" in said
-    assert "decimal commas in 'x' (row 1 is '0,15')" in said
+    said = fit("t.csv", code=2).stderr
+    assert "'people' has commas of thousands or of decimals (row 1 is '1,137')" in said
+    assert "'x' has decimal commas (row 1 is '0,15')" in said
+    assert "Remove commas that separate thousands, and keep those that are decimals." in said
 
 
 def test_three_decimals_after_a_zero_are_no_thousands(folder):
-    rows = "\n".join(f"0,{i + 100};{i}" for i in range(60))
+    rows = "\n".join(f"0,{i * 7 % 60 + 100};{i}" for i in range(60))
     (folder / "t.csv").write_text("x;target\n" + rows)
-    said = fit("t.csv", "--delimiter", ";", code=2).stderr
-    assert "decimal commas in 'x'" in said
-    assert "thousands" not in said
+    facts = json.loads(fit("t.csv", "--holdout", "0", "--json").stdout)
+    assert facts["columns"][0]["values"] == "0.1 to 0.159"
 
 
 def test_points_of_thousands_are_no_decimal_points(folder):
     rows = "\n".join(f"{i + 100}.137;0,{i % 9 + 1};{i}" for i in range(60))
     (folder / "t.csv").write_text("people;x;target\n" + rows)
     said = fit("t.csv", "--delimiter", ";", "--decimal", ",", code=2).stderr
-    assert "thousands separators in 'people' (row 1 is '100.137')" in said
+    assert "'people' has thousands separators (row 1 is '100.137')" in said
     assert "decimal points" not in said
 
 
-def test_a_later_table_is_read_with_the_types_of_the_fit(folder):
-    """A category that looks like a number, or like a flag, on its own is still a category."""
-    values = ["1", "2", "true", "A"] * 20
-    write("t.csv", {"grade": values, "target": np.arange(80) % 7})
-    fit("t.csv", "--encode")
-    for value in ("2", "true"):
-        (folder / "new.csv").write_text(f"grade\n{value}\n")
-        assert len(run("predict", "model.polyadic", "new.csv").stdout.split()) == 2
+@pytest.fixture
+def grades(folder):
+    """A model of a category whose levels look like numbers and flags."""
+    grade = ["1", "2", "true", "A"] * 20
+    write("t.csv", {"grade": grade, "x": table(80)["a"], "target": np.arange(80) % 4})
+    return run("fit", "t.csv", *SMALL)
 
 
-def test_gaps_of_text_and_of_numbers_in_one_command(folder):
+def test_a_later_table_is_read_with_the_types_of_the_fit(folder, grades):
+    """A level that looks like a number, or like a flag, on its own is still a level."""
+    write("all.csv", {"grade": ["1", "2", "true", "A"], "x": [0.5] * 4})
+    expected = run("predict", "model.polyadic", "all.csv").stdout.split()[1:]
+    for value, prediction in (("2", expected[1]), ("true", expected[2])):
+        write("new.csv", {"grade": [value], "x": [0.5]})
+        result = run("predict", "model.polyadic", "new.csv")
+        assert (result.stdout.split()[1], result.stderr) == (prediction, "")
+
+
+def test_unseen_levels_and_gaps_are_counted_and_predicted(folder, grades):
+    write("new.csv", {"grade": ["B", "2", "", "C"], "x": [0.1, "", 0.2, 0.3]})
+    result = run("predict", "model.polyadic", "new.csv")
+    assert np.isfinite(np.array(result.stdout.split()[1:], float)).all()
+    assert result.stderr.count("Warning") == 1
+    assert "levels that the fit did not see (2 in 'grade')" in result.stderr
+    assert "gaps where it had none (1 in 'grade', 1 in 'x')" in result.stderr
+
+
+def test_text_in_a_number_of_a_later_table(folder, grades):
+    write("new.csv", {"grade": ["1", "2"], "x": [0.1, "oops"]})
+    result = run("predict", "model.polyadic", "new.csv")
+    assert "Column 'x': row 2 is 'oops', read as a gap." in result.stderr
+    write("new.csv", {"grade": ["1", "2"], "x": ["so", "oops"]})
+    said = run("predict", "model.polyadic", "new.csv", code=2).stderr
+    assert (
+        "Column 'x' of new.csv must be numbers, as in the fit, but is text (row 1 is 'so')" in said
+    )
+
+
+def test_gaps_are_learned_from_and_rows_without_a_target_left_out(folder):
     columns = {"kind": ["x", "", "y"] * 20, **table(60)}
     columns["a"] = ["" if i % 10 == 0 else value for i, value in enumerate(columns["a"])]
+    columns["target"] = ["" if i in (3, 40) else v for i, v in enumerate(columns["target"])]
     write("t.csv", columns)
-    said = fit("t.csv", "--encode", code=2).stderr
-    assert "'kind' (20 rows, first row 2), 'a' (6 rows, first row 1)" in said
-    said = fit("t.csv", "--encode", "--missing", "mean", code=2).stderr
-    assert "missing values in 'kind' (20 rows" in said
-    assert "Text has no mean" in said
-    assert "'a' (" not in said
-    facts = json.loads(fit("t.csv", "--encode", "--missing", "drop", "--json").stdout)
-    assert facts["data"]["rows_dropped"] == 24
+    result = run("fit", "t.csv", *SMALL, "--holdout", "0")
+    assert "fitted on 58 of 60 rows of t.csv, 2 without a target left out" in result.stdout
+    assert re.search(r"kind +category +2 levels: [xy], [xy] +19 \(33 %\)", result.stdout)
+    assert re.search(r"a +number +\S+ to \S+ +5 \(9 %\)", result.stdout)
+    said = run("evaluate", "model.polyadic", "t.csv").stderr
+    assert "2 rows without a target left out" in said
+    assert "gaps" not in said
 
 
-def test_parquet_with_text_and_numbers(folder):
-    columns = {"kind": pa.array(["x", "y"] * 50).dictionary_encode(), "target": np.arange(100.0)}
-    pa.parquet.write_table(pa.table(columns), "t.parquet")
-    assert "kind=x" in fit("t.parquet", "--encode").stdout
+def test_signs_and_words_between_numbers_are_gaps_and_that_is_said(folder):
+    columns = table(60)
+    columns["a"] = ["?" if i == 7 else value for i, value in enumerate(columns["a"])]
+    columns["b"] = ["unknown" if i == 9 else value for i, value in enumerate(columns["b"])]
+    write("t.csv", columns)
+    result = run("fit", "t.csv", *SMALL, "--holdout", "0")
+    for name, text in (("a", "?"), ("b", "unknown")):
+        assert f"Column {name!r}: {text!r} read as a gap." in result.stderr
+    assert re.search(r"a +number .* 1 \(2 %\)  '\?' read as a gap", result.stdout)
+    write("new.csv", {"a": ["?"], "b": ["unknown"]})
+    later = run("predict", "model.polyadic", "new.csv")
+    assert (len(later.stdout.split()), later.stderr) == (2, "")
+
+
+def test_numbers_can_be_codes_of_categories(folder):
+    code = np.arange(80) % 4
+    x = table(80)["a"]
+    write("t.csv", {"code": code, "x": x, "target": np.array([3, -1, 2, 0])[code] + x})
+    result = run("fit", "t.csv", *SMALL, "--category", "code")
+    assert re.search(r"code +category +4 levels: ", result.stdout)
+    assert run("predict", "model.polyadic", "t.csv").stderr == ""
+    assert "no column 'z'" in run("fit", "t.csv", "--category", "z", "--force", code=2).stderr
+
+
+def test_a_later_table_has_the_decimal_mark_of_the_fit(folder):
+    """Alone, "1,137" may be thousands; where decimals were commas it is none."""
+    rows = "\n".join(f"{i // 10},{i % 10}37;0,{i % 9 + 1}5;{i}" for i in range(10, 60))
+    (folder / "t.csv").write_text("x;z;target\n0,5;0,1;5\n" + rows)
+    run("fit", "t.csv", *SMALL, "--holdout", "0")
+    for text in ("x;z\n3,537;0,25\n", "x;z\n3,537;1,250\n", "x;z\n3.537;1.25\n"):
+        (folder / "new.csv").write_text(text)
+        said = run("predict", "model.polyadic", "new.csv").stdout
+        assert float(said.split()[1]) == pytest.approx(35, abs=5)
+
+
+def test_a_later_table_spells_dates_as_the_fit_does(folder):
+    """1/2/2021 is a day in February where a 31/12/2020 was before."""
+    days = [date(2020, 1, 1) + timedelta(days=i) for i in range(0, 300, 3)]
+    write("t.csv", {"day": [d.strftime("%d/%m/%Y") for d in days], "target": range(100)})
+    run("fit", "t.csv", *SMALL, "--holdout", "0")
+    said = []
+    for text in ("01/02/2020", "2020-02-01"):
+        write("new.csv", {"day": [text]})
+        said.append(run("predict", "model.polyadic", "new.csv").stdout)
+    assert said[0] == said[1]
+    write("new.csv", {"day": ["soon"]})
+    said = run("predict", "model.polyadic", "new.csv", code=2).stderr
+    assert "'day' of new.csv must be dates, as in the fit, but is text (row 1 is 'soon')" in said
+
+
+def test_files_of_several_kinds(folder):
+    """Text, dates and times of the day, in Excel, in Parquet, and in CSV as people have it."""
+    openpyxl = pytest.importorskip("openpyxl")
+    rng = np.random.RandomState(0)
+    day = np.datetime64("2020-01-01") + rng.randint(0, 300, 80)
+    names = ["town", "day", "clock", "target"]
+    town = rng.choice(["Köln", "Zürich"], 80)
+    clock = [f"{hour:02d}:30:00" for hour in rng.randint(0, 24, 80)]
+    y = (town == "Köln") + np.arange(80) / 80
+    rows = list(zip(town.tolist(), day.tolist(), clock, y.tolist(), strict=True))
+    book = openpyxl.Workbook()
+    for row in (names, *rows):
+        book.active.append(row)
+    book.save("t.xlsx")
+    lines = [";".join(map(str, row)).replace(".", ",") for row in (names, *rows)]
+    (folder / "t.csv").write_bytes("\n".join(lines).encode("latin-1"))
+    days = [";".join([a, b.strftime("%d.%m.%Y"), c, str(d)]) for a, b, c, d in rows]
+    (folder / "u.csv").write_bytes("\n".join([";".join(names), *days]).encode("utf-16"))
+    times = pa.array([time.fromisoformat(text) for text in clock])
+    table = pa.table({"town": town, "day": day, "clock": times, "target": y})
+    pa.parquet.write_table(table, "t.parquet")
+    said = []
+    for name in ("t.xlsx", "t.csv", "u.csv", "t.parquet"):
+        run("fit", name, *SMALL, "--force")
+        said.append(run("predict", "model.polyadic", "t.parquet").stdout)
+    assert said == [said[0]] * 4
+    shown = run("show", "model.polyadic").stdout
+    assert re.search(r"town +category +2 levels: ", shown)
+    assert re.search(r"day +date +2020-0\d-\d\d to 2020-10-\d\d +weekday", shown)
+    assert re.search(r"clock +number +0.5 to 23.5", shown)

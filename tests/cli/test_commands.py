@@ -19,7 +19,9 @@ from click.testing import CliRunner
 
 import polyadic
 from polyadic.cli import main
+from polyadic.estimators.saving import save
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
+from polyadic.sources.files.row_source import SPLIT_SEED
 from tests.small import data_of
 
 QUICK = ["--rank", "3", "--n-basis", "4", "--max-iter", "4"]
@@ -74,7 +76,7 @@ def test_held_out_rows_are_not_fitted_on(run, table):
     assert facts["held_out"]["rows"] == 12
     X = np.column_stack([table[name] for name in "abc"])
     y = table["out"].to_numpy()
-    _, held = data_of(X, y[:, None]).split(0.2, seed=0)
+    _, held = data_of(X, y[:, None]).split(0.2, seed=SPLIT_SEED)
     out = held.mask(X, y[:, None])
     model = polyadic.FeatureLearningRegressor(rank=3, n_basis=4, max_iter=4, random_state=0)
     model.fit(X[~out], y[~out])
@@ -157,50 +159,29 @@ def test_a_configuration_file(run, table, tmp_path):
     assert model.feature_maps == [DampedFourierFeatures(2.0, 0.5), PurePowerFeatures()]
 
 
-def test_text_dates_and_flags_are_encoded_on_request(run, tmp_path):
+def test_text_dates_and_flags_are_learned_from(run, tmp_path):
     rng = np.random.RandomState(0)
-    colour = rng.choice(["red", "green", "blue"], 50)
-    day = np.datetime64("2020-01-01") + rng.randint(0, 300, 50)
-    flag = rng.rand(50) < 0.5
+    colour = rng.choice(["red", "green", "blue"], 200, p=[0.5, 0.3, 0.2])
+    day = np.datetime64("2020-01-01") + rng.randint(0, 300, 200)
+    flag = rng.rand(200) < 0.5
     y = (colour == "red") * 2.0 + flag + (day - day.min()).astype(float) / 100
     table = pa.table({"colour": colour, "day": day, "flag": flag, "target": y})
     pyarrow.parquet.write_table(table, "t.parquet")
-    out = run("fit", "t.parquet", "--encode", *QUICK)
+    out = run("fit", "t.parquet", "--effort", "0.1")
     for told in (
-        "'colour': one input for each of 3 categories",
-        "'day': dates as days since 1970",
-        "'flag': true as 1, false as 0",
+        r"colour  category  3 levels: red, green, blue",
+        r"day     date      2020-01-\d\d to 2020-10-\d\d    weekday",
+        r"flag    number    0 to 1",
     ):
-        assert told in out
-    names = polyadic.load("model.polyadic").feature_names_in_.tolist()
-    assert names == ["colour=blue", "colour=green", "colour=red", "day", "flag"]
+        assert re.search(told, out), out
+    model = polyadic.load("model.polyadic")
+    assert model.feature_names_in_.tolist() == ["colour", "day", "flag"]
     assert json.loads(run("evaluate", "model.polyadic", "t.parquet", "--json"))["r2"] > 0.9
     new = pa.table({"colour": ["blue"], "day": [date(2020, 2, 1)], "flag": [True]})
     pyarrow.parquet.write_table(new, "new.parquet")
-    assert len(run("predict", "model.polyadic", "new.parquet").splitlines()) == 2
-
-
-@pytest.mark.parametrize("missing", ["drop", "mean"])
-def test_missing_values_on_request(run, table, tmp_path, missing):
-    lines = _lines(table)
-    lines[3] = "," + lines[3].split(",", 1)[1]  # no a
-    lines[5] = lines[5].rsplit(",", 1)[0] + ","  # no target
-    (tmp_path / "t.csv").write_text("\n".join(lines))
-    out = run("fit", "t.csv", "--target", "out", "--missing", missing, "--holdout", 0, *QUICK)
-    a = table["a"].to_numpy()
-    if missing == "drop":
-        assert "2 rows with missing values left out" in out
-        assert "fitted on 58 of 60 rows of t.csv, 2 left out" in out
-        return
-    assert "'a': mean in place of 1 missing values" in out
-    assert "fitted on 59 of 60 rows of t.csv, 1 left out" in out
-    (tmp_path / "gap.csv").write_text("a,b,c\n,0.5,0.5\n")
-    mean = np.delete(a, [2, 4]).mean()
-    (tmp_path / "full.csv").write_text(f"a,b,c\n{float(mean)!r},0.5,0.5\n")
-    with_gap, filled = (
-        float(run("predict", "model.polyadic", name).split()[1]) for name in ("gap.csv", "full.csv")
-    )
-    assert with_gap == pytest.approx(filled, rel=1e-9)
+    predicted = float(run("predict", "model.polyadic", "new.parquet").split()[1])
+    assert predicted == pytest.approx(model.predict(new.to_pandas())[0], rel=1e-12)
+    assert predicted == pytest.approx(1.31, abs=0.3)
 
 
 def _lines(table):
@@ -240,6 +221,45 @@ def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
     assert "KernelMachineRegressor" in run("show", "m.polyadic")
 
 
+def test_a_model_of_a_table_saved_in_python_can_be_used(run):
+    """Its columns are read as those of the frame it was fitted to."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    frame = pandas.DataFrame({"size": rng.rand(80), "grade": rng.choice(["1", "2", "A"], 80)})
+    frame.loc[::9, "size"] = np.nan
+    y = frame["size"].fillna(0.3) + (frame["grade"] == "A")
+    model = polyadic.FeatureLearningRegressor(effort=0.05, n_estimators=1).fit(frame, y)
+    polyadic.save(model, "m.polyadic")
+    shown = run("show", "m.polyadic")
+    assert re.search(r"size +number +9\n", shown)
+    assert re.search(r"grade +category +3 levels: ", shown)
+    new = frame[frame["grade"] != "A"]
+    new.to_csv("new.csv", index=False)
+    predictions = np.array(run("predict", "m.polyadic", "new.csv").split()[1:], dtype=float)
+    np.testing.assert_array_equal(predictions, model.predict(new))
+
+
+@pytest.mark.parametrize(
+    "column", [{"kind": "number"}, {"kind": "category", "categories": ["x"]}, {"fill": 0.5}]
+)
+def test_files_that_the_command_wrote_before(run, table, column):
+    """Those of numbers are read; those that encoded columns must be fitted again."""
+    X, y = np.column_stack([table[name] for name in "abc"]), table["out"].to_numpy()
+    model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    plain = {"kind": "number", "categories": [], "fill": None}
+    columns = [{"name": name, **plain} for name in ("x0", "x1", "x2")]
+    columns[1] |= column
+    note = {"columns": columns, "target": "out", "ignored": ["id"], "messages": ["'x1': odd"]}
+    save(model, "m.polyadic", notes={"preparation": note})
+    result = CliRunner().invoke(main, ["show", "m.polyadic"])
+    if column == {"kind": "number"}:
+        assert "KernelMachineRegressor: out from 3 columns" in result.stdout
+    else:
+        assert result.exit_code == 2
+        assert "fitted by an earlier version" in result.stderr
+        assert "Fit the model again." in result.stderr
+
+
 def test_show_has_what_was_learned_about_the_inputs(run, table):
     """The most relevant first: sin(3a) has more variance than b, and c is left out."""
     pyarrow.csv.write_csv(table, "t.csv")
@@ -255,12 +275,11 @@ def test_show_has_what_was_learned_about_the_inputs(run, table):
     words = {"matern12": "rough", "matern32": "smooth", "rbf": "very smooth"}
     order = sorted(range(2), key=lambda place: -model.inputs_[place].relevance)
     assert [name for name, *_ in learned] == ["ab"[place] for place in order]
-    for place, (_, relevance, kernel, length, size, span) in zip(order, learned, strict=True):
+    for place, (_, relevance, kernel, length, size) in zip(order, learned, strict=True):
         found = model.inputs_[place]
         assert relevance == f"{100 * found.relevance:.1f} %"
         assert (kernel, int(size)) == (words[found.kernel], [5, 4][place])
         assert float(length) == pytest.approx(found.length_scale, rel=0.06, abs=0.5)
-        assert len(span.split(" to ")) == 2
     facts = json.loads(run("show", "model.polyadic", "--json"))
     assert [entry["name"] for entry in facts["inputs"]] == ["a", "b", "c"]
     assert [entry["relevance"] for entry in facts["inputs"]] == [s.relevance for s in model.inputs_]

@@ -99,13 +99,31 @@ def test_copies_of_a_row_are_held_out_together(folder):
 
 
 def test_the_same_rows_are_held_out_however_they_are_read(folder):
+    """From Parquet or text, with a column of text beside them or without."""
+    table = pa.parquet.read_table("t.parquet")
+    kinds = pa.array(np.where(np.arange(3000) % 7, "x", "y"))
+    pa.parquet.write_table(table.append_column("kind", kinds), "more.parquet")
     fitted = []
-    for words in ([], ["--missing", "mean"], ["--encode"]):
-        fit("t.parquet", *words)
+    for name, words in (("t.parquet", []), ("t.csv", []), ("more.parquet", ["--ignore", "kind"])):
+        fit(name, *words)
         _, notes = load_with_notes("model.polyadic")
         fitted.append(notes["data"]["fingerprints"])
         assert notes["data"]["rows_fitted"] == 2400
     assert fitted == [fitted[0]] * 3
+
+
+def test_levels_of_held_out_rows_are_unknown_to_the_fit(folder):
+    """A level that is in one row only: it is either a level of the model, or was held out."""
+    table = pa.parquet.read_table("t.parquet").slice(0, 200)
+    kinds = [f"once {i}" if i % 10 == 0 else "often" for i in range(200)]
+    pa.parquet.write_table(table.append_column("kind", pa.array(kinds)), "u.parquet")
+    said = run("fit", "u.parquet", "--effort", "0.05", "--n-estimators", "1").stderr
+    assert "did not see" not in said
+    levels = polyadic.load("model.polyadic").schema_.columns[-1].levels
+    held = {kind for kind in kinds if kind != "often"} - set(levels)
+    assert 0 < len(held) < 20
+    said = run("evaluate", "model.polyadic", "u.parquet").stderr
+    assert f"levels that the fit did not see ({len(held)} in 'kind')" in said
 
 
 def test_a_folder_is_the_table_in_its_files(folder):
@@ -151,22 +169,20 @@ def test_rows_that_cannot_be_used(folder):
     pa.parquet.write_table(table.set_column(0, "a", [pa.array(values)]), "gap.parquet")
     before = sorted(path.name for path in folder.iterdir())
     for words, message in (
-        (["text.parquet"], "text in 'kind'.*--ignore NAME"),
+        (["text.parquet"], "need numbers, but column 'kind' holds categories"),
         (["t.parquet", "--target", "z"], "no column 'z'. Pass --target"),
-        (["gap.parquet"], r"missing values in 'a' \(1 row, first row 8\).*--missing drop"),
-        (["config.toml"], "must be a CSV, Parquet, npy or npz file"),
+        (["gap.parquet"], r"Row 8 of gap.parquet .* has no number in column 'a'"),
+        (["config.toml"], "must be a CSV, Parquet, Excel, npy or npz file"),
     ):
         result = fit(*words, code=2)
         assert re.search(message, result.stderr), result.stderr
         assert "Traceback" not in result.stderr
     assert sorted(path.name for path in folder.iterdir()) == before
-    said = fit("gap.parquet", "--missing", "drop").stdout
-    assert "1 rows with missing values left out" in said
-    assert re.search(r"fitted on \d+ of 3000 rows of gap.parquet, \d+ held out, 1 left out", said)
+    fit("t.parquet")
     predict = ["predict", "model.polyadic"]
     assert "Row 8 of gap.parquet" in run(*predict, "gap.parquet", code=2).stderr
     assert "does not know: 'kind'" in run(*predict, "text.parquet", code=2).stderr
     run(*predict, "text.parquet", "--by-name")
     words = ["--by-name", "--target", "kind"]
     sentence = run("evaluate", "model.polyadic", "text.parquet", *words, code=2).stderr
-    assert "the target 'kind' (row 1 is 'x')" in sentence
+    assert "'kind' is text. The target must be numbers." in sentence

@@ -19,7 +19,7 @@ from polyadic.rows.view import View
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
 from polyadic.samples.workers import Workers
-from polyadic.sources.files.row_source import open_rows
+from polyadic.sources.files.opening import open_rows
 from polyadic.sources.files.streamed import FileSource
 from tests.contract.clusters import on_a_cluster
 from tests.contract.problems import PROBLEMS

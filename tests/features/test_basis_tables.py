@@ -271,17 +271,6 @@ def test_rare_levels_without_a_row_are_unseen_ones():
     np.testing.assert_array_equal(*(table.features(np.array([code])) for code in (3.0, 200.0)))
 
 
-@every_kernel
-def test_a_gap_is_like_the_middle_but_for_a_factor(kernel):
-    table = Table.mercer(kernel, 0.4, middle=0.3, gap_scale=2.0, mass=np.ones(N_KNOTS + 1))
-    gap, middle = table.features(np.array([np.nan, 0.3]))
-    at_knots = table.features(knots()[16:-16])  # those of the training range
-    expected = np.exp(-0.5) * KERNELS[kernel](np.abs(knots()[16:-16] - 0.3) / 0.4)
-    np.testing.assert_allclose(at_knots @ gap, expected, atol=1e-6)
-    assert gap @ gap == pytest.approx(1, abs=1e-6)
-    assert middle @ middle == pytest.approx(1, abs=1e-2)  # between two knots
-
-
 def test_a_gap_that_training_rows_did_not_have_is_the_middle():
     table = Table.mercer("rbf", 0.4, middle=0.25)
     np.testing.assert_allclose(*(table.features(np.array([x])) for x in (np.nan, 0.25)), atol=1e-12)
@@ -292,12 +281,11 @@ def test_a_gap_that_training_rows_did_not_have_is_the_middle():
     [
         Table.mercer("rbf", 0.4),
         Table.mercer("rbf", 0.4, middle=0.2),
-        Table.mercer("rbf", 0.4, middle=0.2, gap_scale=1.0, mass=np.ones(N_KNOTS + 1)),
         Table.of_levels(1.0, level_mass()),
         Table.of_levels(1.0, level_mass(), has_gaps=True),
         Table.of_levels(1.0, np.ones(1)),
     ],
-    ids=["number", "middle", "gap", "levels", "levels and gaps", "one level"],
+    ids=["number", "middle", "levels", "levels and gaps", "one level"],
 )
 def test_a_table_has_as_many_points_as_positions_ask_for(table):
     assert len(table.values) == table.n_points

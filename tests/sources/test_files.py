@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import os
+import re
+import sys
+import warnings
+import zipfile
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +20,8 @@ import pyarrow.parquet
 import pytest
 
 from polyadic import open_rows
+from polyadic.sources.files.streamed import FileSource
+from polyadic.sources.survey import learn_schema
 from tests.small import regressor
 from tests.sources.rows import kept_in, small_batches, table, write
 
@@ -63,7 +73,10 @@ def test_a_gap_is_told_with_file_row_group_row_and_column(saved, good, value, co
     values[217] = value
     path = saved(**{column: pa.array(values)})
     what = "an infinite value" if value in (np.inf, -np.inf) else "no number"
-    for act in (model().fit, lambda source: list(source.batches())):
+    acts = [model().fit, lambda source: list(source.batches())]
+    if (column, what) == ("a", "no number"):
+        acts = acts[:1]  # a gap in an input is none to who reads rows, but to a named map
+    for act in acts:
         with pytest.raises(ValueError, match="Row 218") as caught:
             act(open_rows(path, "y"))
         assert f"Row 218 of {path} (row group 2) has {what} in column {column!r}" in str(
@@ -75,7 +88,7 @@ def test_gaps_that_are_dropped_are_counted(saved, good, tmp_path):
     saved("0.parquet", a=with_value(good["a"], [3, 250], np.nan))
     saved("1.parquet", b=with_value(good["b"], slice(100, 200), np.inf))  # all of a row group
     saved("2.parquet", y=pa.nulls(300, pa.float64()))
-    source = open_rows(tmp_path, "y", missing="drop")
+    source = open_rows(tmp_path, "y", missing="complete")
     assert source.n_dropped is None
     fitted = model().fit(source)
     assert (fitted.n_samples_fit_, fitted.n_samples_dropped_) == (498, 402)
@@ -126,21 +139,141 @@ def test_types_of_numbers_become_double(saved, good):
     np.testing.assert_array_equal(batch.X, np.column_stack(expected))
 
 
+def test_rows_without_a_target_are_dropped_and_gaps_kept(saved, good):
+    path = saved(
+        a=with_value(good["a"], [3, 250], np.nan), y=with_value(good["y"], slice(100, 140), np.nan)
+    )
+    source = open_rows(path, "y", missing="drop")
+    X = np.concatenate([batch.X for batch in source.batches()])
+    assert (len(X), source.n_dropped) == (260, 40)
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(X[:, 0])), [3, 210])
+
+
+def test_gaps_are_one_by_their_bits(saved, good):
+    """A hash of rows sees bits: nulls, and NaN of either sign, are the same gap."""
+    values = good["a"].to_pylist()
+    values[3], values[4], values[5] = None, np.nan, -np.float64(np.nan)
+    (batch,) = open_rows(saved(a=pa.array(values, from_pandas=False)), "y").batches()
+    bits = np.ascontiguousarray(batch.X[3:6, 0]).view(np.int64)
+    assert set(bits) == {np.float64(np.nan).view(np.int64)}
+
+
 STRANGE = {
-    "string": pa.array(["x"] * 300),
-    "dictionary": pa.array(["x"] * 300).dictionary_encode(),
-    "timestamp": pa.array(np.arange(300), pa.timestamp("s")),
     "list": pa.array([[1.0]] * 300),
-    "null": pa.nulls(300),
+    "binary": pa.array([b"x"] * 300),
+    "struct": pa.array([{"x": 1}] * 300),
 }
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-def test_a_column_that_is_not_numbers(saved, kind):
+def test_a_column_that_cannot_be_used(saved, kind):
     path = saved(z=STRANGE[kind])
-    with pytest.raises(ValueError, match=f"Column 'z' of .*t.parquet .*type {kind}.*columns="):
+    with pytest.raises(ValueError, match=f"t.parquet has .*'z' is of type {kind}.*columns="):
         open_rows(path, "y")
     assert count(open_rows(path, "y", ["a", "b"])) == 300
+
+
+@pytest.mark.parametrize("column", ["y", "w"])
+def test_targets_and_weights_must_be_numbers(saved, column):
+    path = saved(**{column: pa.array(["x"] * 300)})
+    with pytest.raises(
+        ValueError, match=f"'{column}' is text.*Targets and weights must be numbers"
+    ):
+        open_rows(path, "y", ["a", "b"], weight="w" if column == "w" else None)
+
+
+COLUMNS = {
+    "text": pa.array(["x", "y", None] * 100),
+    "dictionary": pa.array(["x", "y", None] * 100).dictionary_encode(),
+    "ordered": pa.DictionaryArray.from_arrays(
+        [1, 0, 2] * 100, ["low", "mid", "high"], ordered=True
+    ),
+    "flag": pa.array([True, False, None] * 100),
+    "date": pa.array(np.arange(300).astype("datetime64[D]")),
+    "time": pa.array(np.arange(300) * 7_000, pa.timestamp("s")),
+    "zone": pa.array(np.arange(300) * 7_000, pa.timestamp("ms", "Europe/Berlin")),
+    "duration": pa.array(np.arange(300) * 7_000, pa.duration("ms")),
+    "clock": pa.array((np.arange(300) * 70).astype(np.int32)).cast(pa.time32("s")),
+    "empty": pa.nulls(300),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_column_is_what_it_is_in_a_frame(saved, good, kind, monkeypatch):
+    """Files are read a batch at a time, a frame at once."""
+    small_batches(monkeypatch)
+    monkeypatch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 64)
+    path = saved(z=COLUMNS[kind])
+    source = open_rows(path, "y")
+    frame = good.select(["a", "b"]).append_column("z", COLUMNS[kind])
+    expected, _ = learn_schema(frame)
+    assert source.schema == expected
+    assert source.inputs == expected.inputs
+    X = np.concatenate([batch.X for batch in source.batches()])
+    np.testing.assert_allclose(X, expected.encode(frame).X, rtol=1e-15, atol=0)
+
+
+def test_levels_are_those_of_rows_that_count(saved, good):
+    kinds = np.where(np.arange(300) < 250, "x", "y")
+    path = saved(z=pa.array(kinds), w=pa.array(np.where(kinds == "x", 0.01, 1.0)))
+    assert open_rows(path, "y").schema.columns[2].levels == ("x", "y")
+    weighted = open_rows(path, "y", ["a", "b", "z"], "w")
+    assert weighted.schema.columns[2].levels == ("y", "x")
+    path = saved(z=pa.array(kinds), w=pa.array(np.where(kinds == "x", 0.0, 1.0)))
+    assert open_rows(path, "y", ["a", "b", "z"], "w").schema.columns[2].levels == ("y",)
+
+
+def test_rows_are_read_as_those_of_a_fit(tmp_path):
+    """A level that looks like a number, flag or date alone is a level; gaps are gaps."""
+    (tmp_path / "t.csv").write_text("a,y\n" + "1,0\ntrue,0\n2020-01-01,1\nA,1\n" * 10)
+    schema = open_rows(tmp_path / "t.csv", "y").schema
+    assert schema.columns[0].kind == "category"
+    for text in ("1", "true", "2020-01-01", "A"):
+        (tmp_path / "one.csv").write_text(f'a\n{text}\nB\n""\n')
+        (batch,) = open_rows(tmp_path / "one.csv").encoded(schema).batches()
+        code = schema.columns[0].levels.index(text)
+        np.testing.assert_array_equal(batch.X[:, 0], [code, 4, np.nan])
+
+
+def test_days_and_months_in_doubt_can_be_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("day,y\n1/2/2020,1\n3/4/2020,2\n")
+    for pattern, days in (("%d/%m/%Y", [18293, 18355]), ("%m/%d/%Y", [18263, 18325])):
+        (batch,) = open_rows(path, "y", dates={"day": pattern}).batches()
+        np.testing.assert_array_equal(batch.X[:, 0], days)
+    path.write_text("day,y\n31/1/2020,1\n3/4/2020,2\n")
+    schema = open_rows(tmp_path / "t.csv", "y", dates={"day": "%m/%d/%Y"}).schema
+    path.write_text("day,y\n1/2/2020,1\n")
+    with pytest.raises(ValueError, match=r"must be dates.*dates=\{'day': '%d/%m/%Y'\}"):
+        open_rows(path, "y").encoded(schema)
+
+
+def test_a_part_knows_its_own_levels(saved, good):
+    kinds = [f"once {i}" if i % 10 == 0 else "often" for i in range(300)]
+    kept, held = open_rows(saved(z=pa.array(kinds)), "y").split(0.3)
+    levels = [set(part.schema.columns[2].levels) for part in (kept, held)]
+    assert levels[0] | levels[1] == set(kinds)
+    assert levels[0] & levels[1] == {"often"}
+    assert count(kept) + count(held) == 300
+
+
+def test_a_part_stays_one_when_its_numbers_become_levels(saved):
+    kept, held = open_rows(saved(z=pa.array(np.arange(300) % 5)), "y").split(0.3)
+    plain = [np.concatenate([batch.X for batch in part.batches()]) for part in (kept, held)]
+    schema, _ = kept.learn_schema(["z"])
+    for part, expected in zip((kept, held), plain, strict=True):
+        X = np.concatenate([batch.X for batch in part.encoded(schema).batches()])
+        np.testing.assert_array_equal(X[:, :2], expected[:, :2])
+        levels = np.array([*schema.columns[2].levels])
+        np.testing.assert_array_equal(levels[X[:, 2].astype(int)], expected[:, 2])
+
+
+def test_a_split_is_not_that_of_a_fit(good, saved, monkeypatch):
+    """A fit that holds rows out by the same hash would find all of them, or none."""
+    monkeypatch.setattr("polyadic.rows.holdout.EXACT_ROWS", 100)
+    kept, _ = open_rows(saved(), "y").split(0.3, seed=0)
+    rows = FileSource(kept).data()
+    assert 0.15 < len(rows.gather_rows(rows.split(0.3, seed=0)[1])) / rows.n_rows < 0.45
 
 
 def test_columns_that_differ_between_files(saved, good, tmp_path):
@@ -148,9 +281,7 @@ def test_columns_that_differ_between_files(saved, good, tmp_path):
     saved("1.parquet", a=pa.array(np.arange(300)))  # whole numbers are numbers
     assert count(open_rows(tmp_path, "y")) == 600
     saved("2.parquet", a=pa.array(["x"] * 300))
-    with pytest.raises(
-        ValueError, match=r"'a' of .*2.parquet .*string, and numbers in .*0.parquet"
-    ):
+    with pytest.raises(ValueError, match=r"'a' of .*2.parquet is text, and number in .*0.parquet"):
         open_rows(tmp_path, "y")
     saved("2.parquet", a=None)
     with pytest.raises(ValueError, match=r"2.parquet has no column 'a'; it has 'b', 'y'"):
@@ -257,23 +388,163 @@ GOOD_CSV = "a,b,y\n" + "".join(f"{i / 10},{i % 7},{i}\n" for i in range(200))
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (GOOD_CSV.replace("\n0.3,", "\nx,"), "Column 'a' of .* type string"),
         ("a,b,y\n" + "1,2,3\n" * 300_000 + "1,oops,3\n", "'b' .* row 300001 has an .*'oops'"),
         (GOOD_CSV + "1,2,3,4\n", "cannot be read"),
-        (GOOD_CSV + ",2,3\n", "Row 201 of .* has no number in column 'a'"),
-        (GOOD_CSV + "inf,2,3\n", "Row 201 of .* has an infinite value in column 'a'"),
+        (GOOD_CSV + "1,2,\n", "Row 201 of .* has no number in column 'y'"),
+        (
+            GOOD_CSV + "inf,2,3\n",
+            r"Row 201 of .* has an infinite value in column 'a'.*na=\['inf'\]",
+        ),
         ("1,2,3\n4,5,6\n", "no header"),
         ("a,a,y\n1,2,3\n", "several columns named 'a'"),
         ("", "it is empty"),
-        ("a,b,y\n2020-01-01,2,3\n", "'a' .* type date32"),
+        ("a,y\n" + '"1,137",2\n"12,100",3\n', "'a' has thousands separators.*Remove"),
+        ("a,y\n" + '"1,5",2\n"12,25",3\n', "'a' has decimal commas.*decimal=','"),
+        ("a,y\nnone,1\n" + "".join(f'"{i},5",2\n' for i in range(20)), "'a' has decimal commas"),
+        ("a,y\n" + "x,1.5\n" * 300_000 + "ö,3\n", "not UTF-8 text after row.*encoding='cp1252'"),
     ],
 )
-def test_csv_that_is_not_numbers(tmp_path, text, message):
+def test_csv_that_is_not_as_it_should_be(tmp_path, monkeypatch, text, message):
+    monkeypatch.setattr("polyadic.sources.files.sniff.HEAD", 2**20)
     path = tmp_path / "t.csv"
-    path.write_text(text)
+    path.write_bytes(text.encode("latin-1"))
     with pytest.raises((ValueError, OSError), match=message) as caught:
         list(open_rows(path, "y").batches())
     assert str(path) in str(caught.value)
+
+
+MESSY = "a;b;town;y\n" + "".join(
+    f"{i / 10};{i % 7};{'KölnÜ'[i % 2 * 4 :]};{i}\n" for i in range(40)
+)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.filterwarnings("ignore:.*read as Windows-1252")
+def test_spellings_are_told_from_the_file(tmp_path, delimiter, encoding):
+    path = tmp_path / "t.csv"
+    found = []
+    for decimal in ".," if delimiter != "," else ".":
+        text = MESSY.replace(".", decimal).replace(";", delimiter)
+        path.write_bytes(text.encode(encoding))
+        source = open_rows(path, "y")
+        assert source.schema.columns[2].levels == ("KölnÜ", "Ü")
+        found += [batch.X for batch in source.batches()]
+    expected = np.c_[np.arange(40) / 10, np.arange(40) % 7, np.arange(40) % 2]
+    np.testing.assert_array_equal(found, [expected] * len(found))
+
+
+def test_a_guess_of_the_encoding_is_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(MESSY.encode("latin-1"))
+    with pytest.warns(UserWarning, match=r"t.csv: it is not UTF-8 text.*Windows-1252"):
+        open_rows(path, "y")
+    path.write_bytes(MESSY.replace("Ü", "€").encode("cp1250"))
+    source = open_rows(path, "y", encoding="cp1250")
+    assert source.schema.columns[2].levels == ("Köln€", "€")
+    with pytest.raises(ValueError, match="`encoding` must be one that Python knows"):
+        open_rows(path, "y", encoding="klingon")
+
+
+def _zipped(text):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("__MACOSX/t.csv", "rubbish")
+        archive.writestr("folder/t.csv", text)
+    return packed.getvalue()
+
+
+PACKED = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda text: pa.compress(text, "zstd", asbytes=True),
+    "zip": _zipped,
+}
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_packed_text(tmp_path, ending):
+    """By what is in it, whatever its name says of the packing."""
+    content = PACKED[ending](MESSY.encode() * 1)
+    for name in (f"t.csv.{ending}", "t.csv"):
+        (tmp_path / name).write_bytes(content)
+        (batch,) = open_rows(tmp_path / name, "y").batches()
+        np.testing.assert_array_equal(batch.X[:, 0], np.arange(40) / 10)
+    (tmp_path / "t.csv").write_bytes(content[: len(content) // 2])
+    with pytest.raises((OSError, ValueError), match=r"t.csv .*cannot be read"):
+        list(open_rows(tmp_path / "t.csv", "y").batches())
+
+
+def test_a_workbook(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (
+        ["size", None, "day", "town", "y"],
+        [1.5, None, datetime(2020, 1, 3), "Köln", 1],
+        [None, None, datetime(2020, 3, 1, 12), None, 2],
+        [2, None, None, "#N/A", 3],
+    ):
+        book.active.append(row)
+    book.active["B1"] = "empty"
+    book.create_sheet("Notes")["A1"] = "nothing"
+    book.save(tmp_path / "t.xlsx")
+    with pytest.warns(UserWarning, match="sheet 'Sheet', the first of 2"):
+        source = open_rows(tmp_path / "t.xlsx", "y")
+    kinds = [column.kind for column in source.schema.columns]
+    assert kinds == ["number", "number", "date", "category"]
+    (batch,) = source.batches()
+    np.testing.assert_array_equal(batch.y[:, 0], [1, 2, 3])
+    days = [18264, 18322.5, np.nan]
+    np.testing.assert_array_equal(
+        batch.X[:, [0, 2, -1]].T, [[1.5, np.nan, 2], days, [0, np.nan, np.nan]]
+    )
+
+
+def test_a_workbook_without_openpyxl(tmp_path, monkeypatch):
+    (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"t.xlsx needs openpyxl.*polyadic\[app\]"):
+        open_rows(tmp_path / "t.xlsx", "y")
+
+
+NUMBERS = [str(i / 4) for i in range(40)]
+TEXTS = {
+    "signs": ([*NUMBERS[:3], "?", "-"], "number", "'\\?' and '-' read as a gap"),
+    "a word": ([*NUMBERS, "unknown"], "number", "'unknown' read as a gap"),
+    "a slip": ([*NUMBERS, "1O5"], "number", "'1O5' read as a gap"),
+    "few numbers": (["1", "2", "3", "A"] * 5, "category", None),
+    "names with digits": ([*NUMBERS, "2A", "2B"], "category", None),
+    "dates, day first": (["31/12/2020", "1/2/2021"], "date", "day first"),
+    "dates, month first": (["12/31/2020 10:30", "1/2/2021 09:00"], "date", "month first"),
+    "dates with points": (["01.02.2020", "3.4.2021"], "date", "day first"),
+    "dates of either": (["01/02/2020", "3/4/2021"], "category", "day or month may come first"),
+    "no dates": (["31/12/2020", "12/31/2020"], "category", None),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_text_that_is_something_else(tmp_path, kind):
+    texts, expected, remark = TEXTS[kind]
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{text},{i}\n" for i, text in enumerate(texts)))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        source = open_rows(path, "y")
+    assert source.schema.columns[0].kind == expected
+    notes = [str(warning.message) for warning in told]
+    if expected == "date":  # which is a note, and no warning
+        assert notes == []
+        notes = list(source.notes.values())
+    assert len(notes) == (remark is not None)
+    assert remark is None or re.search(remark, notes[0])
+    (batch,) = source.batches()
+    if expected == "number":
+        numbers = [float(text) if text in NUMBERS else np.nan for text in texts]
+        np.testing.assert_array_equal(batch.X[:, 0], numbers)
+    if kind == "dates, month first":
+        days = np.array(["2020-12-31T10:30", "2021-01-02T09:00"], "datetime64[s]")
+        np.testing.assert_allclose(batch.X[:, 0], days.astype(float) / 86_400, rtol=1e-15)
 
 
 def test_csv_in_other_spellings(tmp_path):
@@ -313,9 +584,9 @@ def test_paths_that_stand_for_nothing(saved, tmp_path):
     for wrong in (tmp_path / "gone.parquet", str(tmp_path / "*.csv"), []):
         with pytest.raises(FileNotFoundError):
             open_rows(wrong, "y")
-    with pytest.raises(ValueError, match=r"must be .*got .*t.xlsx, which is Parquet"):
-        open_rows(path.rename(tmp_path / "t.xlsx"), "y")
-    with pytest.raises(ValueError, match=r"t.xlsx is a file that holds no rows.*glob"):
+    with pytest.raises(ValueError, match=r"must be .*got .*t.xls, which is Parquet"):
+        open_rows(path.rename(tmp_path / "t.xls"), "y")
+    with pytest.raises(ValueError, match=r"t.xls is a file that holds no rows.*glob"):
         open_rows(tmp_path, "y")
 
 
@@ -337,11 +608,14 @@ def test_folders_spell_columns(good, tmp_path):
         np.concatenate([batch.y for batch in by_year.batches()])[:, 0], X[:, 2]
     )
     (tmp_path / "year=2020").rename(tmp_path / "year=__HIVE_DEFAULT_PARTITION__")
-    with pytest.raises(ValueError, match="no number in column 'year'"):
-        list(open_rows(tmp_path, "y").batches())
+    X = np.concatenate([batch.X for batch in open_rows(tmp_path, "y").batches()])
+    assert np.isnan(X[:, 2]).sum() == 100
     (tmp_path / "year=2021").rename(tmp_path / "year=last")
-    with pytest.raises(ValueError, match=r"'year' .* type string"):
+    with pytest.raises(ValueError, match=r"'year' of .* is text, and number in"):
         open_rows(tmp_path, "y")
+    (tmp_path / "year=__HIVE_DEFAULT_PARTITION__").rename(tmp_path / "year=first")
+    X = np.concatenate([batch.X for batch in open_rows(tmp_path, "y").batches()])
+    np.testing.assert_array_equal(X[:, 2], [1.0] * 100 + [0.0] * 200)
 
 
 def test_the_index_of_pandas_is_no_input(tmp_path):
@@ -358,7 +632,7 @@ def test_the_index_of_pandas_is_no_input(tmp_path):
 def test_texts_that_stand_for_nothing(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n1,2\n?,3\n-,4\n")
-    source = open_rows(path, "y", missing="drop", na=["?", "-"])
+    source = open_rows(path, "y", missing="complete", na=["?", "-"])
     assert (count(source), source.n_dropped) == (1, 2)
 
 
@@ -381,17 +655,12 @@ def test_files_that_are_not_the_text_they_are_called(tmp_path):
     """They are named for what they are; nothing binary reaches the terminal."""
     path = tmp_path / "t.csv"
     for content, message in (
-        (b"PK\x03\x04rest", "Excel workbook"),
+        (b"PK\x03\x04rest", "zip archive"),
         (b"\xd0\xcf\x11\xe0rest", "Excel workbook"),
-        (b"\xfd7zXZ\x00", "xz-compressed"),
-        (gzip.compress(GOOD_CSV.encode()), "gzip-compressed"),
+        (b"\xfd7zXZ\x00", "cannot be read"),
         (b"PAR1", "Parquet"),
         (b'{"a": 1}', "JSON"),
-        (GOOD_CSV.encode("utf-16"), "UTF-16"),
         (b"a,b\x00,y\n1,2,3\n", "not text"),
-        ("town,y\nMünchen,3\n".encode("latin-1"), "column 'town' is not UTF-8"),
-        ("größe,y\n1,3\n".encode("latin-1"), "header is not UTF-8"),
-        (b"a;y\n1;3\n", "semicolon.*delimiter=';'"),
     ):
         path.write_bytes(content)
         with pytest.raises((OSError, ValueError), match=message) as caught:
@@ -399,10 +668,9 @@ def test_files_that_are_not_the_text_they_are_called(tmp_path):
         assert str(path) in str(caught.value)
         assert str(caught.value).isprintable()
     whole = gzip.compress(GOOD_CSV.encode() * 50)
-    for name, content in (("t.csv.gz", whole[:-50]), ("u.csv.gz", GOOD_CSV.encode())):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(OSError, match=rf"{name} cannot be read"):
-            list(open_rows(tmp_path / name, "y").batches())
+    (tmp_path / "t.csv.gz").write_bytes(whole[:-50])
+    with pytest.raises(OSError, match=r"t.csv.gz cannot be read"):
+        list(open_rows(tmp_path / "t.csv.gz", "y").batches())
 
 
 def test_a_split_of_few_rows_is_exact_and_keeps_copies_together(saved, good):
@@ -429,7 +697,7 @@ def test_names_that_make_no_sense(saved):
     ):
         with pytest.raises(ValueError, match=message):
             open_rows(path, *arguments)
-    with pytest.raises(ValueError, match="`missing` must be 'error' or 'drop', got 'mean'"):
+    with pytest.raises(ValueError, match="`missing` must be 'keep', 'drop' or 'complete'"):
         open_rows(path, "y", missing="mean")
     source = open_rows(path, "y")
     with pytest.raises(ValueError, match="`y` and `sample_weight` must be None"):

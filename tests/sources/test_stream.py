@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -16,6 +17,7 @@ from polyadic.features import FourierFeatures, PurePowerFeatures
 from polyadic.sources import arrays as arrays_module
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
+from polyadic.sources.schema import TableWarning
 from tests.small import data_of, regressor, slow_but
 from tests.sources.rows import PLACES, kept_in, small_batches, table, write
 
@@ -313,3 +315,89 @@ def test_a_source_can_be_seen(folder):
     assert isinstance(source, RowSource)
     assert repr(source) == "RowSource(3 files, 3 inputs, target='u', 'v', weight='w')"
     assert source.n_bytes == sum(path.stat().st_size for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """A table with text, a flag, dates and gaps."""
+    rng = np.random.RandomState(0)
+    n_rows = 240
+    town = rng.choice(["Oslo", "Rome", "Ulm"], n_rows, p=[0.5, 0.3, 0.2]).astype(object)
+    town[::11] = None
+    size = np.where(rng.rand(n_rows) < 0.1, np.nan, rng.rand(n_rows).round(3))
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.randint(0, 700, n_rows), unit="D")
+    y = np.nan_to_num(size) + (town == "Rome") + rng.randn(n_rows) / 50
+    return pd.DataFrame(
+        {"size": size, "town": town, "flag": rng.rand(n_rows) < 0.5, "day": day, "y": y}
+    )
+
+
+@pytest.fixture(params=["t.csv", "t.parquet", "parts"])
+def table_on_disk(request, frame, tmp_path):
+    path = tmp_path / request.param
+    if request.param == "t.csv":
+        frame.to_csv(path, index=False)
+    elif request.param == "t.parquet":
+        frame.astype({"town": "category"}).to_parquet(path, row_group_size=50)
+    else:
+        path.mkdir()
+        for place in range(3):  # a folder of two formats
+            part = frame[80 * place : 80 * (place + 1)]
+            part.to_csv(path / f"{place}.csv", index=False)
+    return path
+
+
+def test_a_fit_to_any_table_is_the_one_in_memory(frame, table_on_disk):
+    X, y = frame.drop(columns="y"), frame["y"]
+    settings = {"random_state": 0, "effort": 0.05, "n_estimators": 1}
+    expected = FeatureLearningRegressor(**settings).fit(X, y)
+    source = open_rows(table_on_disk, "y")
+    found = FeatureLearningRegressor(**settings).fit(source)
+    assert found.schema_ == expected.schema_
+    assert found.feature_names_in_.tolist() == ["size", "town", "flag", "day"]
+    np.testing.assert_array_equal(found.predict(source), expected.predict(X))
+    np.testing.assert_array_equal(found.predict(X), expected.predict(source))
+    assert found.score(source) == pytest.approx(expected.score(X, y), abs=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+def test_a_fit_to_a_table_that_stays_on_disk(frame, tmp_path, monkeypatch, place):
+    """Rows that are not brought into memory give the predictions of those that are."""
+    monkeypatch.setattr(arrays_module, "EXACT_ROWS", 100)
+    small_batches(monkeypatch)
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=50)
+    X, y = frame.drop(columns="y"), frame["y"]
+    settings = {"random_state": 0, "effort": 0.05, "n_estimators": 1}
+    expected = FeatureLearningRegressor(**settings).fit(X, y)
+    kept_in(monkeypatch, place)
+    found = FeatureLearningRegressor(**settings).fit(open_rows(tmp_path / "t.parquet", "y"))
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=0, atol=0.05 * y.std())
+
+
+def test_what_a_fit_has_not_seen_is_counted_once_in_a_pass(frame, tmp_path, monkeypatch):
+    small_batches(monkeypatch)
+    monkeypatch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 64)
+    X, y = frame.drop(columns="y"), frame["y"]
+    fitted = FeatureLearningRegressor(effort=0.05, n_estimators=1, random_state=0).fit(X, y)
+    new = X.copy()
+    new.loc[[3, 100, 230], "town"] = "Lima"
+    new.loc[[5, 200], "day"] = pd.NaT
+    new.to_csv(tmp_path / "new.csv", index=False)
+    told = r"levels that the fit did not see \(3 in 'town'\) and gaps .* \(2 in 'day'\)"
+    for act in (fitted.predict, lambda rows: [*fitted.predict_batches(rows)]):
+        with pytest.warns(TableWarning, match=told) as warned:
+            act(open_rows(tmp_path / "new.csv"))
+        assert len(warned) == 1
+
+
+def test_named_maps_take_numbers_without_gaps_only(frame, tmp_path):
+    frame.to_parquet(tmp_path / "t.parquet")
+    path = tmp_path / "t.parquet"
+    with pytest.raises(ValueError, match="Named feature maps need numbers, but column 'town'"):
+        model().fit(open_rows(path, "y"))
+    row = int(np.argmax(np.isnan(frame["size"]))) + 1
+    with pytest.raises(ValueError, match=rf"Row {row} of .* 'size'.*missing='complete'"):
+        model().fit(open_rows(path, "y", ["size"]))
+    fitted = model().fit(open_rows(path, "y", ["size"], missing="complete"))
+    assert fitted.n_samples_dropped_ == np.isnan(frame["size"]).sum()

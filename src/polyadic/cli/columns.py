@@ -1,109 +1,116 @@
-"""Columns of a table as numbers: what kind each is, and its values with gaps as NaN."""
+"""What was done with each column of a table, as one table for the reader."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from polyadic.sources.schema import Column, Schema
 
-from polyadic.cli.errors import Mistake
-from polyadic.cli.tables import list_names
-from polyadic.sources.files.sniff import is_number
+_WIDTH = 40
+"""Characters that the values of a column may take."""
 
-MAX_CATEGORIES = 50
+HEADS = ("column", "kind", "values", "gaps", "note")
 
 
-@dataclass(frozen=True)
-class Column:
-    """One input column of a table: a number, a flag, a date or a category.
+def describe_columns(
+    schema: Schema,
+    n_rows: int,
+    inputs: Sequence[Mapping[str, Any]],
+    notes: Mapping[str, str],
+    left_out: Mapping[str, str],
+    order: Sequence[str],
+) -> list[dict[str, str]]:
+    """Return a line for each column of a table, in the order of the table.
 
-    `fill` replaces missing values, where the model was fitted with ``--missing mean``.
+    Parameters
+    ----------
+    schema : Schema
+        What the fit took the columns for.
+    n_rows : int
+        Rows of the fit; 0 where that is not known.
+    inputs : sequence of mappings
+        Name and deciles of each input, as far as they are known.
+    notes : mapping
+        What is to be said of columns.
+    left_out : mapping
+        Why a column is no input.
+    order : sequence of str
+        The columns of the table; one that is in neither is the target.
     """
-
-    name: str
-    kind: str
-    categories: tuple[str, ...] = ()
-    fill: float | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the inputs that the column becomes."""
-        if self.kind == "category":
-            return [f"{self.name}={category}" for category in self.categories]
-        return [self.name]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its values are used as they are."""
-        return self.kind in ("number", "flag") and self.fill is None
+    deciles = {entry["name"]: entry["deciles"] or () for entry in inputs}
+    lines = {
+        column.name: _describe(column, n_rows, deciles.get(column.name), notes.get(column.name))
+        for column in schema.columns
+    }
+    for name, why in left_out.items():
+        lines[name] = _line(name, "left out", note=why)
+    return [lines[name] for name in [*order, *lines] if name in lines][: len(lines)]
 
 
-def kind_of(kind: Any) -> str:
-    """Return "number", "flag", "date", "category", "empty", or what else an Arrow type is."""
-    from pyarrow import types
-
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_boolean(kind):
-        return "flag"
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return "date"
-    if types.is_null(kind):
-        return "empty"
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return "category"
-    return f"of type {kind}"
-
-
-def values(path: Path, data: Any, column: Column) -> NDArray[np.float64]:
-    """Return a column of an Arrow table as numbers, filled where it has a fill value."""
-    found = data.column(column.name)
-    kind = kind_of(found.type)
-    if kind != column.kind and not (kind == "empty" or {kind, column.kind} == {"number", "flag"}):
-        raise Mistake(
-            f"Column {column.name!r} of {path} is a {kind} and was a {column.kind} when the "
-            f"model was fitted{_locate_text(found) if kind == 'category' else ''}."
+def write_columns(lines: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield the lines of a table for a terminal; heads that nothing stands under are left out."""
+    heads = [head for head in HEADS if head == "column" or any(line[head] for line in lines)]
+    rows = [heads, *([line[head] for head in heads] for line in lines)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
+    for row in rows:
+        cells = zip(row, heads, widths, strict=True)
+        told = (
+            f"{cell:>{width}}" if head == "gaps" else f"{cell:<{width}}"
+            for cell, head, width in cells
         )
-    if column.kind == "category":
-        return _one_hot(path, found, column)
-    numbers = as_numbers(found)
-    return numbers if column.fill is None else np.where(np.isnan(numbers), column.fill, numbers)
+        yield "  " + "  ".join(told).rstrip()
 
 
-def as_numbers(values: Any) -> NDArray[np.float64]:
-    """Return an Arrow array of numbers, flags or dates (as days) as numbers; gaps are NaN."""
-    from pyarrow import compute, types
+def _describe(
+    column: Column, n_rows: int, deciles: Sequence[float] | None, note: str | None
+) -> dict[str, str]:
+    """Return the line of a column that is an input."""
+    from polyadic.inspection import write_number
 
-    if types.is_date(values.type) or types.is_timestamp(values.type):
-        stamps = compute.cast(values, "timestamp[us]", safe=False).to_numpy(zero_copy_only=False)
-        days = stamps.astype("datetime64[us]").astype(np.float64) / 86_400e6
-        return np.where(np.isnat(stamps), np.nan, days)
-    numbers = compute.cast(values, "float64", safe=False).to_numpy(zero_copy_only=False)
-    return np.asarray(numbers, dtype=np.float64)
+    notes = [] if note is None else [note]
+    values = ""
+    if column.levels:
+        values = _list_levels(column)
+        notes += ["one level: takes no part"] * (len(column.levels) == 1)
+    elif deciles:
+        low, high = deciles[0], deciles[-1]
+        write = _day if column.kind == "date" else partial(write_number, digits=6)
+        values = f"{write(low)} to {write(high)}"
+        if low == high and column.kind == "number":
+            values, notes = write(low), [*notes, "one value: takes no part"]
+    elif deciles is not None:
+        notes.append("empty: takes no part")
+    notes += [part for part in [", ".join(part for part in column.parts if part)] if part]
+    kind = {"order": "ordered"}.get(column.kind, column.kind)
+    gaps = str(column.n_gaps or "")
+    if gaps and n_rows:
+        gaps += f" ({_per_cent(column.n_gaps, n_rows)})"
+    return _line(column.name, kind, values, gaps, "; ".join(notes))
 
 
-def _one_hot(path: Path, found: Any, column: Column) -> NDArray[np.float64]:
-    values = found.to_pylist()
-    unknown = sorted({v for v in values if v is not None} - set(column.categories))
-    if unknown:
-        raise Mistake(
-            f"Column {column.name!r} of {path} has a category {unknown[0]!r} that was not "
-            f"there when the model was fitted; it knows {list_names(column.categories)}."
-        )
-    hot = np.array([[value == c for c in column.categories] for value in values], dtype=np.float64)
-    hot[[value is None for value in values]] = np.nan
-    return hot
+def _line(name: str, kind: str, values: str = "", gaps: str = "", note: str = "") -> dict[str, str]:
+    return dict(zip(HEADS, (name, kind, values, gaps, note), strict=True))
 
 
-def _locate_text(found: Any) -> str:
-    """Say where the first text is, in a column that was numbers."""
-    texts = found.to_pylist()
-    for row, text in enumerate(texts):
-        if text is not None and not is_number(text):
-            return f" (row {row + 1} is {text!r})"
-    return ""
+def _list_levels(column: Column) -> str:
+    """Return the number of levels, and the first of them as far as there is room."""
+    count = len(column.levels)
+    told = f"{count} level{'s' * (count > 1)}: "
+    shown: list[str] = []
+    for level in map(str, column.levels):
+        if len(told) + len(", ".join([*shown, level])) > _WIDTH and shown:
+            break
+        shown.append(level if len(level) <= _WIDTH // 2 else f"{level[: _WIDTH // 2]}…")
+    return told + ", ".join([*shown, *["…"] * (len(shown) < count)])
+
+
+def _day(days: float) -> str:
+    return datetime.fromtimestamp(86_400 * days, UTC).strftime("%Y-%m-%d")
+
+
+def _per_cent(part: int, whole: int) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 1 else "<1 %"

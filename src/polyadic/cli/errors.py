@@ -14,10 +14,21 @@ from polyadic.sources.files.row_files import RowsError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_IGNORE = "Fix the file, or pass --ignore to leave the column out of a fit."
 _REMEDIES = {
-    "gap": "Fill the gap in or remove the row; `polyadic fit --missing drop` leaves such rows out.",
-    "columns": "Fix the file, or pass --ignore to leave the column out of a fit.",
-    "delimiter": "Pass --delimiter {!r}.",
+    "gap": "Fill the gap in, or remove the row.",
+    "gaps": "Fill the gap in, or fit a model without feature maps of its own, which takes gaps.",
+    "infinite": "Fix the file, or pass --na {!r} to read it as a gap.",
+    "columns": _IGNORE,
+    "stray": "Fix the file, or pass --na {!r} to read it as a gap.",
+    "fit": "Fix the file.",
+    "dates": "Write days as 2020-12-31.",
+    "thousands": "Remove these marks from the numbers: they are no decimal marks.",
+    "commas": "Remove commas that separate thousands, and keep those that are decimals.",
+    "decimal": "Pass --decimal ','.",
+    "marks": "Write all numbers with one decimal mark.",
+    "encoding": "Pass --encoding cp1252, or another.",
+    "target": "The target must be numbers.",
 }
 
 
@@ -46,8 +57,7 @@ def as_user_errors(command: F) -> F:
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
         except RowsError as error:
-            remedy = _REMEDIES[error.kind].format(error.value)
-            raise Mistake(f"{error.problem} {remedy}") from error
+            raise Mistake(error.told(_REMEDIES)) from error
         except (ValueError, OSError) as error:
             raise Mistake(str(error)) from error
         except ImportError as error:

@@ -95,7 +95,9 @@ class Outside:
     """Rows that are far outside the range of the rows of the fit."""
 
     def __init__(self, inputs: Sequence[dict[str, Any]] | None) -> None:
-        ends = np.array([[d["deciles"][0], d["deciles"][-1]] for d in inputs or []]).reshape(-1, 2)
+        # A category has no range, and an input without values has none that is known.
+        deciles = [entry.get("deciles") or [-np.inf, np.inf] for entry in inputs or []]
+        ends = np.array([[each[0], each[-1]] for each in deciles]).reshape(-1, 2)
         self._names = [entry["name"] for entry in inputs or []]
         self._ends, self._rows = ends, 0
         self._width = np.maximum(ends[:, 1] - ends[:, 0], np.finfo(float).tiny)
@@ -107,8 +109,9 @@ class Outside:
         if not len(self._ends) or not len(X):
             return
         least, greatest = self._ends.T
-        with np.errstate(over="ignore"):
-            beyond = np.maximum(np.maximum(least - X, X - greatest), 0) / self._width
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A gap is nowhere, and so not outside.
+            beyond = np.fmax(np.fmax(least - X, X - greatest), 0) / self._width
         self._rows += int((beyond > _MARGIN).any(axis=1).sum())
         rows = beyond.argmax(axis=0)
         worst = beyond.max(axis=0)

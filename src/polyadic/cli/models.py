@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any
 
 import click
 
+from polyadic.cli.columns import write_columns
 from polyadic.cli.errors import Mistake, as_user_errors, warn
 from polyadic.cli.measures import warn_of_few
 from polyadic.cli.options import CONFIG, config_option, csv_options, estimator_options, force_option
@@ -19,13 +20,12 @@ from polyadic.cli.outputs import (
     check_predictions,
     write_predictions,
 )
-from polyadic.cli.prepare import Preparation, comparison_target, learn, target_name
-from polyadic.cli.survey import Survey, doubtful_commas
-from polyadic.cli.tables import Table, list_names, read_table
+from polyadic.cli.survey import choose_columns
+from polyadic.cli.tables import read_table
 from polyadic.cli.training import Fitted, fit_model, open_model
-from polyadic.sources.files.row_files import CsvFormat
-from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.files.sniff import CsvFormat
 
+_LEAST_RELEVANCE = 0.001
 _FILE = click.Path(exists=True, dir_okay=False)
 _DATA = click.Path(exists=True)
 _BY_NAME = click.option(
@@ -45,20 +45,18 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     show_default=True,
     help="Share of rows kept from the fit to measure the model on; 0 fits on all.",
 )
-@click.option("--encode", is_flag=True, help="Make numbers of text (categories) and dates (days).")
-@click.option(
-    "--missing",
-    type=click.Choice(["error", "drop", "mean"]),
-    default="error",
-    show_default=True,
-    help="What to do about missing values.",
-)
 @click.option("--ignore", multiple=True, metavar="COL", help="Column to leave out; repeatable.")
 @click.option(
     "--keep",
     multiple=True,
     metavar="COL",
     help="Column to use without a word although it looks like an index or id; repeatable.",
+)
+@click.option(
+    "--category",
+    multiple=True,
+    metavar="COL",
+    help="Column of numbers that are codes of categories; repeatable.",
 )
 @csv_options
 @click.option(
@@ -80,10 +78,9 @@ def fit(
     target: str | None,
     out: str,
     holdout: float,
-    encode: bool,
-    missing: str,
     ignore: Sequence[str],
     keep: Sequence[str],
+    category: Sequence[str],
     csv: CsvFormat,
     sample: bool,
     verbose: bool,
@@ -91,15 +88,18 @@ def fit(
     force: bool,
     **parameters: Any,
 ) -> None:
-    """Fit a model on DATA (Parquet, CSV, npy or npz, or a folder) and write it to a file."""
+    """Fit a model on DATA (CSV, Parquet, Excel, npy or npz, or a folder) and write it to a file."""
     check_output(out, [data, ctx.meta.get(CONFIG), parameters["checkpoint"]], force)
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj
     given["verbose"] = 1 if verbose else "auto"
+    if category:
+        given["categorical_features"] = list(category)
     table = read_table(data, csv)
-    n_rows, preparation, source = _learn_table(table, target, encode, missing, ignore, keep)
-    fitted = fit_model(table, n_rows, preparation, source, holdout, given, sample)
+    target = table.require_target(target, [*ignore, *keep, *category])
+    chosen = choose_columns(table, target, ignore, [*keep, *category])
+    fitted = fit_model(chosen, holdout, given, sample)
     fitted.save(out)
     _warn_of_measures(fitted)
     if as_json:
@@ -114,42 +114,6 @@ def fit(
 def _was_given(ctx: click.Context, name: str) -> bool:
     """Return whether an option was set, by the command line or the configuration."""
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-
-
-def _learn_table(
-    table: Table,
-    target: str | None,
-    encode: bool,
-    missing: str,
-    ignore: Sequence[str],
-    keep: Sequence[str],
-) -> tuple[int, Preparation, RowSource]:
-    """Return the number of rows of a table, how its columns become inputs, and its rows."""
-    target = target_name(table, target, [*ignore, *keep])
-    index = [name for name in table.index if name not in (*keep, *ignore, target)]
-    messages = [f"{list_names(index)}: an index that pandas wrote, left out"] if index else []
-    ignored = [*ignore, *index]
-    names = [name for name in table.names if name != target and name not in ignored]
-    if not names:
-        raise Mistake(f"{table.path} has no input columns besides the target {target!r}.")
-    every = [*names, target]
-    if len(table.files) > 1 and table.has_numbers(every):
-        table.source(names, target, missing)  # the files must have the same columns
-    data = table.read(every) if encode or missing == "mean" else None
-    batches = table.batches(every) if data is None else data.to_batches()
-    survey = Survey.of(table, batches, names, target)
-    survey.check(encode, missing)
-    warn(doubtful_commas(table, every))
-    for message in messages:
-        warn(f"{message}. Pass --keep to use it, or --ignore to leave it out without a word.")
-    ids = survey.ids(keep)
-    if ids:
-        warn(
-            f"{list_names(ids)} may be a row number or an id: all values differ, or they only "
-            "rise or fall. It is used as an input. Pass --ignore NAME to leave it out, or --keep "
-            "NAME to use it without a word."
-        )
-    return survey.n_rows, *learn(survey, data, missing, ignored, messages)
 
 
 def _warn_of_measures(fitted: Fitted) -> None:
@@ -194,7 +158,7 @@ def predict(
         check_predictions(out)
         check_output(out, [model, data], force)
     fitted = open_model(model)
-    source = fitted.preparation.source(read_table(data, csv), by_name)
+    source = fitted.source(fitted.expected.read(data, csv), by_name)
     later = (predicted for _, predicted in fitted.predict_batches(source))
     first = next(later, None)
     if first is None:
@@ -226,9 +190,9 @@ def evaluate(
 ) -> None:
     """Measure MODEL on the rows of DATA."""
     fitted = open_model(model)
-    table = read_table(data, csv)
-    target = comparison_target(table, fitted.preparation, target)
-    metrics = fitted.evaluate(fitted.preparation.source(table, by_name, target))
+    table = fitted.expected.read(data, csv)
+    target = fitted.expected.comparison_target(table, target)
+    metrics = fitted.evaluate(fitted.source(table, by_name, target))
     warn(warn_of_few(metrics))
     if as_json:
         click.echo(json.dumps(metrics, indent=2))
@@ -252,27 +216,30 @@ def show(model: str, as_json: bool) -> None:
 def _describe(fitted: Fitted) -> Iterator[str]:
     """Yield the lines that describe a model to a reader."""
     facts = fitted.facts()
-    data, inputs = facts["data"], facts["inputs"]
-    count = f"{len(inputs)} input{'s' * (len(inputs) != 1)}"
+    data, inputs, names = facts["data"], facts["inputs"], fitted.expected.names
+    count = f"{len(names)} column{'s' * (len(names) != 1)}"
     yield f"{facts['estimator']}: {facts['target'] or 'target'} from {count}"
     if data:
-        parts = [("held out", data.get("rows_held_out")), ("left out", data.get("rows_dropped"))]
+        missing = data.get("rows_dropped")
+        parts = [("held out", data.get("rows_held_out")), ("without a target left out", missing)]
         others = "".join(f", {count} {what}" for what, count in parts if count)
         yield (
             f"  fitted on {data['rows_fitted']} of {data['rows']} rows of {data['file']}{others}, "
             f"in {data['seconds']:.1f} s, {data['date']}, polyadic {facts['version']}"
         )
-    for message in facts["preparation"]:
-        yield f"  {message}"
     yield f"  {_describe_fit(facts)}"
     yield from (f"  {line}" for line in _metric_lines(facts["held_out"], "held-out rows"))
+    if facts["columns"]:
+        yield "Columns"
+        yield from write_columns(facts["columns"])
     yield "Feature weights λ" + ": the part of the prediction of each map" * bool(facts["trials"])
     yield from (f"  {weight:7.3f}  {name}" for name, weight in _list_weights(fitted.model))
     if any("relevance" in entry for entry in inputs):
         yield from _describe_learned(inputs)
         return
-    yield "Inputs"
-    yield from (f"  {', '.join([entry['name'], *_span(entry)])}" for entry in inputs)
+    if not facts["columns"]:
+        yield "Inputs"
+        yield from (f"  {', '.join([entry['name'], *_span(entry)])}" for entry in inputs)
 
 
 def _list_weights(model: Any) -> list[tuple[str, float]]:
@@ -299,21 +266,25 @@ def _describe_learned(inputs: list[dict[str, Any]]) -> Iterator[str]:
 
     yield "Inputs by relevance: how predictions change without one, as a part of their variance"
     used = [entry for entry in inputs if entry["kind"] != "unused"]
-    rows = [["", "relevance", "kernel", "length scale", "basis functions", "values"]]
-    for entry in sorted(used, key=lambda entry: -entry["relevance"]):
-        length = write_number(entry["length_scale"], 2)
+    told = [entry for entry in used if entry["relevance"] >= _LEAST_RELEVANCE] or used
+    rows = [["", "relevance", "kernel", "length scale", "basis functions"]]
+    for entry in sorted(told, key=lambda entry: -entry["relevance"]):
+        # The trend may use an input that no kernel does.
+        length = "–" if entry["length_scale"] is None else write_number(entry["length_scale"], 2)
         learned = [describe_kernel(entry["kernel"]), length, str(entry["n_basis"])]
-        rows.append([entry["name"], write_part(entry["relevance"]), *learned, *_span(entry)])
-    columns = zip_longest(*rows, fillvalue="")
-    widths = [max(len(cell) for cell in column) for column in columns]
+        rows.append([entry["name"], write_part(entry["relevance"]), *learned])
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     # Text stands on the left, numbers on the right.
-    sides = "<><>><"
+    sides = "<><>>"
     for row in rows:
-        cells = zip(row, sides, widths, strict=False)
+        cells = zip(row, sides, widths, strict=True)
         yield "  " + "  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip()
     yield "  Length scales are in units of an input's range."
-    if len(used) < len(inputs):
-        yield f"  Unused: {', '.join(e['name'] for e in inputs if e['kind'] == 'unused')}"
+    hardly = [entry["name"] for entry in used if entry not in told]
+    unused = [entry["name"] for entry in inputs if entry["kind"] == "unused"]
+    for what, names in (("Less than 0.1 %", hardly), ("Unused", unused)):
+        if names:
+            yield f"  {what}: {', '.join(names)}"
 
 
 def _span(entry: dict[str, Any]) -> list[str]:
@@ -325,5 +296,8 @@ def _span(entry: dict[str, Any]) -> list[str]:
 def _metric_lines(metrics: dict[str, Any] | None, rows: str = "rows") -> Iterator[str]:
     if metrics is None:
         return
+    from polyadic.inspection import write_number
+
     r2 = "" if metrics["r2"] is None else f", R² {metrics['r2']:.4f}"
-    yield (f"{metrics['rows']} {rows}: RMSE {metrics['rmse']:.5g}, MAE {metrics['mae']:.5g}{r2}")
+    rmse, mae = (write_number(metrics[name], 5) for name in ("rmse", "mae"))
+    yield f"{metrics['rows']} {rows}: RMSE {rmse}, MAE {mae}{r2}"

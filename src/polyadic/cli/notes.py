@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.columns import Column
+from polyadic.cli.columns import HEADS
 from polyadic.cli.errors import Mistake
-from polyadic.cli.prepare import Preparation
+from polyadic.cli.tables import Expected
 
 _N_DECILES = 11
 _DATA = {"file": str, "rows": int, "rows_fitted": int, "date": str, "seconds": float}
@@ -24,15 +24,24 @@ _LATER_DATA = {"rows_held_out": int, "rows_dropped": int}
 _METRICS = {"rows": int, "mse": float, "rmse": float, "mae": float}
 
 
-def read_preparation(path: str, notes: dict[str, Any], names: list[str]) -> Preparation:
-    """Return how columns become inputs; `names` are the inputs of a model without a note."""
-    if notes.get("preparation") is None:
-        return Preparation.of_numbers(names)
-    found: list[Preparation] = []
-    _check(path, "preparation", lambda: found.append(_preparation(notes["preparation"])))
-    if len(found[0].names) != len(names):
-        raise Mistake(f"{path}: its columns become {len(found[0].names)} inputs, not {len(names)}.")
-    return found[0]
+def read_expected(path: str, notes: dict[str, Any], names: list[str]) -> Expected:
+    """Return the table that a model takes, by what is noted of it and by the model's columns."""
+    if notes.get("preparation") is not None:
+        # Files of the first versions; what they did to numbers is what is done now.
+        plain = [isinstance(c, dict) and _was_number(c) for c in notes["preparation"]["columns"]]
+        if not all(plain):
+            raise Mistake(
+                f"{path} was fitted by an earlier version, which encoded text, dates or gaps in "
+                "another way. Fit the model again."
+            )
+    note = notes.get("table") or notes.get("preparation") or {"target": None, "ignored": []}
+    _check(path, "table", partial(_check_table, note))
+    spelled = note.get("dates", {}), note.get("strays", {}), note.get("decimal", ".")
+    return Expected(names, note["target"], tuple(note["ignored"]), *spelled)
+
+
+def _was_number(column: dict[str, Any]) -> bool:
+    return column.get("kind") in ("number", "flag") and column.get("fill") is None
 
 
 def check_notes(path: str, notes: dict[str, Any], n_inputs: int) -> None:
@@ -66,16 +75,15 @@ def _check(path: str, name: str, check: Callable[[], None]) -> None:
         ) from error
 
 
-def _preparation(note: Any) -> Preparation:
-    columns = [Column(**column) for column in note["columns"]]
-    for column in columns:
-        _check_texts([column.name, column.kind, *column.categories])
-        if column.fill is not None:
-            _check_types({"fill": column.fill}, {"fill": float})
-    _check_texts([*note["ignored"], *note["messages"]])
+def _check_table(note: Any) -> None:
+    _check_texts(list(note["ignored"]))
     if note["target"] is not None:
         _check_texts([note["target"]])
-    return Preparation.from_dict({**note, "messages": list(note["messages"])})
+    _check_texts([text for pair in note.get("dates", {}).items() for text in pair])
+    _check_texts([note.get("decimal", ".")])
+    _check_texts([text for texts in note.get("strays", {}).values() for text in texts])
+    for line in note.get("columns", []) if "messages" not in note else []:
+        _check_texts([line[head] for head in HEADS])
 
 
 def _check_data(note: Any) -> None:
@@ -86,17 +94,29 @@ def _check_data(note: Any) -> None:
 
 def _check_inputs(note: Any, n_inputs: int) -> None:
     _check_texts([entry["name"] for entry in note])
-    _check_numbers([entry["deciles"] for entry in note], (n_inputs, _N_DECILES))
+    if len(note) != n_inputs:
+        raise ValueError(f"{len(note)} inputs, not {n_inputs}")
+    known = [entry["deciles"] for entry in note if entry["deciles"] is not None]
+    if known:
+        _check_numbers(known, (len(known), _N_DECILES))
 
 
 def _check_summaries(found: list[dict[str, Any]], n_inputs: int) -> None:
     used = [one for one in found if one["kind"] != "unused"]
     if len(found) != n_inputs or not used:
         raise ValueError(f"{len(found)} inputs, {len(used)} of them used")
-    _check_texts([text for one in used for text in (one["name"], one["kernel"])])
     for one in found:
         _check_types(one, {"n_basis": int, "relevance": float})
-    _check_numbers([[one["relevance"], one["length_scale"]] for one in used], (None, 2))
+    for one in used:
+        # A linear trend may use an input that no kernel does.
+        kernel, length_scale = one["kernel"], one["length_scale"]
+        if (kernel is None) != (length_scale is None):
+            raise ValueError(f"a kernel {kernel} with the length scale {length_scale}")
+        _check_texts([one["name"]])
+        if kernel is not None:
+            _check_texts([kernel])
+            _check_numbers([length_scale], (1,))
+    _check_numbers([one["relevance"] for one in found], (n_inputs,))
 
 
 def _check_held_out(note: Any) -> None:
@@ -108,7 +128,7 @@ def _check_held_out(note: Any) -> None:
 
 
 def _check_sample(note: Any, n_inputs: int) -> None:
-    _check_numbers(note["inputs"], (None, n_inputs))
+    _check_numbers(note["inputs"], (None, n_inputs), gaps=True)
     _check_texts([note["described"]])
 
 
@@ -126,11 +146,14 @@ def _check_texts(values: list[Any]) -> None:
             raise TypeError(f"{value!r} is no text")
 
 
-def _check_numbers(values: Any, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+def _check_numbers(
+    values: Any, shape: tuple[int | None, ...], *, gaps: bool = False
+) -> NDArray[np.float64]:
     numbers = np.asarray(values, dtype=np.float64)
     sizes = zip(numbers.shape, shape, strict=True)
     if not all(size == wanted or wanted is None for size, wanted in sizes):
         raise ValueError(f"an array of shape {numbers.shape}")
-    if not numbers.size or not np.isfinite(numbers).all():
+    sound = ~np.isinf(numbers) if gaps else np.isfinite(numbers)
+    if not sound.all() or not np.isfinite(numbers).any():
         raise ValueError("no finite numbers")
     return numbers

@@ -13,12 +13,13 @@ import click
 
 from polyadic import FeatureLearningRegressor, features
 from polyadic.cli.errors import Mistake
-from polyadic.sources.files.row_files import CsvFormat
+from polyadic.sources.files.sniff import CsvFormat, check_encoding
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Feature maps are told in a configuration file; the others make no sense in one command.
-_NOT_OPTIONS = {"self", "feature_maps", "warm_start", "verbose"}
+# Feature maps are told in a configuration file, categories by --category; the others make no
+# sense in one command.
+_NOT_OPTIONS = {"self", "feature_maps", "categorical_features", "warm_start", "verbose"}
 
 # What the command does otherwise than the estimator.
 _HELP = {"random_state": "Seed; 0 by default, so that a command gives the same model again."}
@@ -89,16 +90,27 @@ def csv_options(command: F) -> F:
 
     @functools.wraps(command)
     def pass_format(
-        *args: Any, delimiter: str | None, decimal: str, na: Sequence[str], **options: Any
+        *args: Any,
+        delimiter: str | None,
+        decimal: str | None,
+        encoding: str | None,
+        na: Sequence[str],
+        **options: Any,
     ) -> Any:
-        return command(*args, csv=CsvFormat(delimiter, decimal, tuple(na)), **options)
+        csv = CsvFormat(delimiter, decimal, tuple(na), encoding)
+        return command(*args, csv=csv, **options)
 
     wrapped: Any = pass_format
-    for flag, default, text in (
-        ("--decimal", ".", "Decimal mark of a CSV file."),
-        ("--delimiter", None, "Delimiter of a CSV file; a comma, or a tab for .tsv."),
+    for flag, text in (
+        ("--decimal", "Decimal mark of a CSV file; told from the file by default."),
+        ("--delimiter", "Delimiter of a CSV file; told from the file by default."),
     ):
-        wrapped = click.option(flag, default=default, callback=_one_character, help=text)(wrapped)
+        wrapped = click.option(flag, callback=_one_character, help=text)(wrapped)
+    wrapped = click.option(
+        "--encoding",
+        callback=_known_encoding,
+        help="Encoding of a CSV file, such as cp1252; told from the file by default.",
+    )(wrapped)
     return click.option(  # type: ignore[no-any-return]
         "--na",
         multiple=True,
@@ -116,6 +128,14 @@ def _one_character(ctx: click.Context, param: click.Parameter, value: str | None
     value = "\t" if value == "\\t" else value
     if value is not None and (len(value) != 1 or not value.isascii()):
         raise click.BadParameter(f"must be one character, got {value!r}.")
+    return value
+
+
+def _known_encoding(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    try:
+        check_encoding(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     return value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import as_user_errors
+from polyadic.cli.errors import Mistake, as_user_errors
 from polyadic.cli.measures import Fingerprint
 from polyadic.cli.options import csv_options, force_option
 from polyadic.cli.outputs import check_output
-from polyadic.cli.prepare import target_of
-from polyadic.cli.tables import Table, read_table
+from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted, open_model
-from polyadic.sources.files.row_files import CsvFormat
+from polyadic.sources.files.sniff import CsvFormat
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _METRICS = ("rows", "rmse", "mae", "r2")
@@ -53,14 +51,14 @@ def report(
     rows = (
         _use_notes(fitted)
         if data is None
-        else _use_table(fitted, read_table(data, csv), target, by_name)
+        else _use_table(fitted, fitted.expected.read(data, csv), target, by_name)
     )
     subject = Subject(
         model=fitted.model,
-        target=target or fitted.preparation.target or "target",
-        names=fitted.preparation.names,
+        target=target or fitted.expected.target or "target",
+        names=list(fitted.inputs.names),
         facts=_list_facts(fitted),
-        messages=fitted.preparation.messages,
+        messages=_list_notes(fitted),
         model_file=Path(model).name,
         **rows,
     )
@@ -70,20 +68,34 @@ def report(
 
 def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) -> dict[str, Any]:
     """Return what a subject says of the rows of a table."""
-    target = target or fitted.preparation.target or table.target
-    ignored = (*fitted.preparation.ignored, *([target] if target else []))
-    X = replace(fitted.preparation, ignored=ignored).inputs(table, by_name)
-    y = target_of(table, fitted.preparation, target)
+    target = fitted.expected.comparison_target(table, target)
+    found = list(fitted.predict_batches(fitted.source(table, by_name, target)))
+    if not found:
+        raise Mistake(f"{table.path} has no rows to measure on.")
+    X = np.concatenate([batch.X for batch, _ in found])
+    y = np.concatenate([batch.y[:, 0] for batch, _ in found])
     name = table.path.name
     return {
         "X": X,
         "y": y,
         "actual": y,
-        "predicted": fitted.predict(X),
+        "predicted": np.concatenate([predicted for _, predicted in found]),
         "measured_on": f"rows of {name}",
         "rows_are": f"the rows of {name}",
         "cautions": _caution(fitted, X, y),
     }
+
+
+def _list_notes(fitted: Fitted) -> list[str]:
+    """Return what was done to columns that are no plain numbers."""
+    lines = (fitted.notes.get("table") or {}).get("columns", [])
+    told = []
+    for line in lines:
+        levels = line["values"] if line["kind"] in ("category", "ordered") else ""
+        parts = [line["kind"] if line["kind"] != "number" else "", levels, line["note"]]
+        if any(parts):
+            told.append(f"{line['column']!r}: {', '.join(part for part in parts if part)}")
+    return told
 
 
 def _caution(fitted: Fitted, X: NDArray[np.float64], y: NDArray[np.float64]) -> list[str]:
@@ -101,7 +113,9 @@ def _use_notes(fitted: Fitted) -> dict[str, Any]:
     if sample is not None:
         rows["X"], rows["rows_are"] = np.asarray(sample["inputs"]), sample["described"]
     if inputs is not None:
-        rows["ranges"] = np.array([entry["deciles"] for entry in inputs])[:, [0, 5, 10]]
+        unknown = [np.nan] * 11
+        deciles = np.array([entry["deciles"] or unknown for entry in inputs])
+        rows["ranges"] = deciles[:, [0, 5, 10]]
     if held_out is not None:
         rows["actual"] = np.asarray(held_out["actual"])
         rows["predicted"] = np.asarray(held_out["predicted"])

@@ -1,16 +1,19 @@
-"""Tables of the command: names, rows as a stream of numbers, or all of it as an Arrow table."""
+"""Tables of the command: which columns they have, and their rows as a source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from polyadic.cli.errors import Mistake
+from polyadic.sources.files.encoding import kinds_of
+from polyadic.sources.files.opening import select_rows
 from polyadic.sources.files.paths import open_files
-from polyadic.sources.files.row_files import NUMBER, CsvFormat, RowFile
-from polyadic.sources.files.row_source import RowSource, select_rows
+from polyadic.sources.files.row_files import RowFile
+from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.files.sniff import CsvFormat
+from polyadic.sources.schema import Schema
 
 _SHOWN = 10
 
@@ -21,17 +24,11 @@ class Table:
 
     path: Path
     files: list[RowFile]
-    csv: CsvFormat
-
-    @property
-    def types(self) -> dict[str, str]:
-        """Names and types of the columns."""
-        return self.files[0].types
 
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return list(self.types)
+        return list(self.files[0].types)
 
     @property
     def index(self) -> list[str]:
@@ -39,44 +36,116 @@ class Table:
         return self.files[0].index
 
     @property
+    def dates(self) -> dict[str, str]:
+        """How days of columns are spelled."""
+        return {name: pattern for file in self.files for name, pattern in file.dates.items()}
+
+    @property
+    def strays(self) -> dict[str, list[str]]:
+        """Texts that are gaps in columns of numbers."""
+        found: dict[str, list[str]] = {}
+        for file in self.files:
+            for name, texts in file.strays.items():
+                found[name] = sorted({*found.get(name, []), *texts})
+        return found
+
+    @property
     def target(self) -> str | None:
         """The column that is the target, where the file says so, or one that is called so."""
-        return self.files[0].target or ("target" if "target" in self.types else None)
+        return self.files[0].target or ("target" if "target" in self.names else None)
 
-    def has_numbers(self, names: Sequence[str]) -> bool:
-        """Return whether these columns are numbers, as far as the types tell."""
-        return all(self.types[name] == NUMBER for name in names)
+    def source(
+        self,
+        names: Sequence[str],
+        target: str | None,
+        missing: str,
+        schema: Schema | None = None,
+    ) -> RowSource:
+        """Return the rows of columns to predict from, read as those of a fit if there was one."""
+        files = self.files
+        if schema is not None:
+            files = [file.read_as(kinds_of(schema, names)) for file in files]
+        return select_rows(files, target, names, None, missing)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield all rows as Arrow record batches."""
-        return (batch for file in self.files for batch in file.arrow(columns))
-
-    def read(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
-        """Return all rows as one Arrow table; `texts` are read as text whatever they look like."""
-        import pyarrow
-
-        parts = [file.table(columns, texts) for file in self.files]
-        table = pyarrow.concat_tables(parts, promote_options="permissive")
-        if not len(table):
-            raise self.explain_no_rows()
-        return table
-
-    def source(self, names: Sequence[str], target: str | None, missing: str) -> RowSource:
-        """Return the rows of columns that are numbers."""
-        return select_rows(self.files, target, names, None, missing)
-
-    def explain_no_rows(self) -> Mistake:
-        """Return the mistake of a table that has only a header."""
-        return Mistake(f"{self.path} has no rows under its header.")
+    def require_target(self, target: str | None, named: Sequence[str]) -> str:
+        """Return the column to predict: the one asked for, or the one the table tells."""
+        unknown = [name for name in named if name not in self.names]
+        if unknown:
+            raise Mistake(f"{self.path} has no column {list_names(unknown)}.")
+        target = target or self.target
+        if target is None:
+            raise Mistake(
+                f"Which column of {self.path} is the target? Pass --target with one of "
+                f"{list_names(self.names)}."
+            )
+        if target not in self.names:
+            raise Mistake(
+                f"{self.path} has no column {target!r}. Pass --target with one of "
+                f"{list_names(self.names)}."
+            )
+        return target
 
 
 def read_table(path: str, csv: CsvFormat) -> Table:
     """Open a file or a folder of files whose endings tell their format."""
-    return Table(Path(path), open_files(path, csv), csv)
+    return Table(Path(path), open_files(path, csv))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The table that a model was fitted to: its columns, its target, and what was left out."""
+
+    names: list[str]
+    target: str | None = None
+    ignored: tuple[str, ...] = ()
+    dates: Mapping[str, str] = field(default_factory=dict)
+    strays: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    decimal: str = "."
+
+    def read(self, path: str, csv: CsvFormat) -> Table:
+        """Open a table that is written like the one of the fit where it does not tell itself."""
+        like = replace(csv, dates=self.dates, strays=self.strays, likely=self.decimal)
+        return read_table(path, like)
+
+    def comparison_target(self, table: Table, named: str | None) -> str:
+        """Return the column to compare predictions with."""
+        target = named or self.target or table.target
+        if target is None or target not in table.names:
+            raise Mistake(
+                f"{table.path} has no column {target or 'target'!r} to compare with; it has "
+                f"{list_names(table.names)}. Pass --target."
+            )
+        return target
+
+    def check(self, table: Table, by_name: bool, target: str | None = None) -> None:
+        """Raise a mistake unless a table has the columns of the first one."""
+        known = {self.target, target, *self.ignored, *table.index}
+        present = [name for name in table.names if name in self.names or name not in known]
+        missing = [name for name in self.names if name not in present]
+        if missing:
+            raise Mistake(
+                f"{table.path} lacks {list_names(missing)}. The model takes "
+                f"{list_names(self.names)}."
+            )
+        extra = [name for name in present if name not in self.names]
+        if extra and not by_name:
+            raise Mistake(
+                f"{table.path} has columns that the model does not know: {list_names(extra)}. "
+                "Remove them, or pass --by-name to leave them out."
+            )
+        if present != self.names and not by_name:
+            raise Mistake(
+                f"The columns of {table.path} are in another order than when the model was fitted "
+                f"({list_names(self.names)}). Reorder them, or pass --by-name."
+            )
 
 
 def list_names(names: Sequence[str]) -> str:
     """Return names as an error shows them: the first ten, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    more = len(names) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return cut([repr(name) for name in names])
+
+
+def cut(texts: Sequence[str]) -> str:
+    """Return the first ten of some texts, and how many more there are."""
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,9 @@
-"""A model with what the command line keeps beside it: data, preparation, held-out errors."""
+"""A model with what the command line keeps beside it: data, columns, held-out errors."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,14 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic import FeatureLearningRegressor, __version__
+from polyadic.cli.columns import describe_columns
 from polyadic.cli.errors import Mistake, warn
 from polyadic.cli.measures import Comparison, Fingerprint, Outside
-from polyadic.cli.notes import check_learned, check_notes, read_preparation
-from polyadic.cli.prepare import Preparation
-from polyadic.cli.tables import Table
+from polyadic.cli.notes import check_learned, check_notes, read_expected
+from polyadic.cli.survey import Chosen
+from polyadic.cli.tables import Expected, Table
+from polyadic.estimators._tables import schema_of
 from polyadic.estimators.saving import load_with_notes, save
 from polyadic.rows.holdout import row_hash
+from polyadic.rows.inputs import Inputs
 from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.schema import TableWarning
 
 SAMPLE_ROWS = 1000
 """Rows of the fit that a model file keeps for its report."""
@@ -36,19 +41,23 @@ class Fitted:
     """A fitted estimator and its notes."""
 
     model: Any
-    preparation: Preparation
+    expected: Expected
     notes: dict[str, Any]
     interrupted: bool = False
 
-    def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Predict prepared inputs."""
-        import warnings
+    def source(self, table: Table, by_name: bool = False, target: str | None = None) -> RowSource:
+        """Return the rows of a table that is like the one of the fit, with a target or without."""
+        self.expected.check(table, by_name, target)
+        missing = "keep" if target is None else "drop"
+        source = table.source(self.expected.names, target, missing, schema_of(self.model))
+        for remark in source.remarks:
+            warn(remark)
+        return source
 
-        with warnings.catch_warnings():
-            # The names were checked when the table became numbers.
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
-            self.check_single_target()
-            return np.asarray(self.model.predict(X))
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs that the columns become."""
+        return schema_of(self.model).inputs
 
     def predict_batches(self, source: RowSource) -> Iterator[tuple[Any, NDArray[np.float64]]]:
         """Yield batches and their predictions; at the end, warn of rows outside the range."""
@@ -76,6 +85,8 @@ class Fitted:
         if not comparison.rows:
             raise Mistake(f"{source.files[0]} has no rows to measure on.")
         warn(self.warn_of_known(fingerprint))
+        if source.n_dropped:
+            warn(f"{count_rows(source.n_dropped)} without a target left out.")
         return comparison.metrics
 
     def warn_of_known(self, rows: Fingerprint) -> str | None:
@@ -90,7 +101,7 @@ class Fitted:
 
     def save(self, path: str) -> None:
         """Write the model file."""
-        save(self.model, path, notes={**self.notes, "preparation": self.preparation.as_dict()})
+        save(self.model, path, notes=self.notes)
 
     def facts(self) -> dict[str, Any]:
         """Return what a script may want to know, as JSON."""
@@ -99,9 +110,9 @@ class Fitted:
             "estimator": type(self.model).__name__,
             "version": self.notes.get("version"),
             "data": self.notes.get("data"),
-            "target": self.preparation.target,
+            "target": self.expected.target,
+            "columns": self._columns(),
             "inputs": self._inputs(),
-            "preparation": self.preparation.messages,
             "held_out": kept.get("metrics"),
             "feature_weights": feature_weights(self.model),
             "rank": _ranks(self.model),
@@ -111,9 +122,16 @@ class Fitted:
             "parameters": parameters(self.model),
         }
 
+    def _columns(self) -> list[dict[str, str]] | None:
+        """Return what was done with each column; None where all that is known is numbers."""
+        schema, note = schema_of(self.model), self.notes.get("table")
+        if note is not None:
+            return list(note["columns"])
+        return None if schema.is_numeric else describe_columns(schema, 0, [], {}, {}, [])
+
     def _inputs(self) -> list[dict[str, Any]]:
         """Return what is known of each input: its deciles, and what the fit learned about it."""
-        inputs = self.notes.get("inputs") or [{"name": n} for n in self.preparation.names]
+        inputs = self.notes.get("inputs") or [{"name": name} for name in self.inputs.names]
         learned = getattr(self.model, "inputs_", None)
         if learned is None:
             return list(inputs)
@@ -122,26 +140,14 @@ class Fitted:
 
 
 def fit_model(
-    table: Table,
-    n_rows: int,
-    preparation: Preparation,
-    source: RowSource,
-    holdout: float,
-    parameters: dict[str, Any],
-    sample: bool = True,
+    chosen: Chosen, holdout: float, parameters: dict[str, Any], sample: bool = True
 ) -> Fitted:
     """Fit on most of the rows, told by their hash, and measure on the rest.
 
     Parameters
     ----------
-    table : Table
-        Where the rows are from.
-    n_rows : int
-        Number of rows of the table, with those that are left out for their gaps.
-    preparation : Preparation
-        How columns became inputs.
-    source : RowSource
-        The rows.
+    chosen : Chosen
+        The columns of a table, and their rows.
     holdout : float
         Fraction of the rows to measure on.
     parameters : dict
@@ -149,9 +155,9 @@ def fit_model(
     sample : bool
         Whether the notes keep rows of the fit.
     """
-    kept, held = source, None
-    if holdout > 0 and n_rows >= _LEAST_ROWS_TO_SPLIT:
-        kept, held = source.split(holdout)
+    kept, held = chosen.source, None
+    if holdout > 0 and chosen.n_rows >= _LEAST_ROWS_TO_SPLIT:
+        kept, held = chosen.source.split(holdout)
     model = FeatureLearningRegressor(**{"random_state": 0, **parameters})
     interrupted = False
     began = time.perf_counter()
@@ -162,24 +168,44 @@ def fit_model(
             raise
         interrupted = True
     seconds = time.perf_counter() - began
-    rows = _Rows.of(kept)
-    notes = _notes(table, rows, source.names, seconds, sample)
-    fitted = Fitted(model, preparation, notes, interrupted)
+    schema = schema_of(model)
+    rows = _Rows.of(kept.encoded(schema))
+    notes = _notes(chosen, rows, schema.inputs, seconds, sample)
     data = notes["data"]
     comparison, whole = Comparison(), rows.fingerprint
     if held is not None:
-        for batch, predicted in model.predict_batches(held):
-            assert batch.y is not None
-            comparison.add(batch.y[:, 0], predicted[:, 0])
-            whole.add(batch.X, batch.y)
+        with warnings.catch_warnings():
+            # Levels of rows that were held out are news to the fit, and none to the user.
+            warnings.simplefilter("ignore", TableWarning)
+            for batch, predicted in model.predict_batches(held):
+                assert batch.y is not None
+                comparison.add(batch.y[:, 0], predicted[:, 0])
+                whole.add(batch.X, batch.y)
     data["fingerprints"].append(str(whole))
-    data["rows"], data["rows_held_out"] = n_rows, comparison.rows
-    data["rows_dropped"] = n_rows - rows.n_rows - comparison.rows
-    if data["rows_dropped"]:
-        preparation.messages.append(f"{data['rows_dropped']} rows with missing values left out")
+    data["rows"], data["rows_held_out"] = chosen.n_rows, comparison.rows
+    data["rows_dropped"] = chosen.n_rows - rows.n_rows - comparison.rows
+    lines = describe_columns(
+        schema, rows.n_rows, notes["inputs"], chosen.notes, chosen.left_out, chosen.table.names
+    )
+    expected = Expected(
+        [column.name for column in schema.columns],
+        chosen.target,
+        tuple(chosen.left_out),
+        chosen.table.dates,
+        chosen.table.strays,
+        chosen.table.files[0].decimal,
+    )
+    notes["table"] = {
+        "target": expected.target,
+        "ignored": list(expected.ignored),
+        "dates": dict(expected.dates),
+        "strays": dict(expected.strays),
+        "decimal": expected.decimal,
+        "columns": lines,
+    }
     if comparison.rows:
         notes["held_out"] = comparison.notes()
-    return fitted
+    return Fitted(model, expected, notes, interrupted)
 
 
 @dataclass(frozen=True)
@@ -195,7 +221,7 @@ class _Rows:
     def of(cls, source: RowSource) -> _Rows:
         """Read the rows; the sample is those with the least hashes."""
         count, stride = 0, 1
-        some, sample = list[NDArray[Any]](), np.empty((0, len(source.names)))
+        some, sample = list[NDArray[Any]](), np.empty((0, len(source.inputs)))
         hashes, fingerprint = np.empty(0, dtype=np.int64), Fingerprint()
         with closing(source.batches()) as batches:
             for batch in batches:
@@ -210,18 +236,24 @@ class _Rows:
                 some.append(batch.X[::stride].copy())
                 if sum(map(len, some)) > 2 * _DECILE_ROWS:
                     some, stride = [np.concatenate(some)[::2]], 2 * stride
-        deciles = np.quantile(np.concatenate(some), _DECILES, axis=0).T
-        return cls(count, deciles, sample, fingerprint)
+        return cls(count, _deciles(np.concatenate(some)), sample, fingerprint)
+
+
+def _deciles(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the deciles of each input beside its gaps; NaN where there is nothing else."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice")
+        return np.asarray(np.nanquantile(X, _DECILES, axis=0).T)
 
 
 def _notes(
-    table: Table, rows: _Rows, names: list[str], seconds: float, sample: bool
+    chosen: Chosen, rows: _Rows, inputs: Inputs, seconds: float, sample: bool
 ) -> dict[str, Any]:
     """Return what is noted of a fit."""
     notes: dict[str, Any] = {
         "version": __version__,
         "data": {
-            "file": table.path.name,
+            "file": chosen.table.path.name,
             "rows": rows.n_rows,
             "rows_fitted": rows.n_rows,
             "fingerprints": [str(rows.fingerprint)],
@@ -229,8 +261,8 @@ def _notes(
             "seconds": round(seconds, 3),
         },
         "inputs": [
-            {"name": name, "deciles": deciles.tolist()}
-            for name, deciles in zip(names, rows.deciles, strict=True)
+            {"name": name, "deciles": None if levels or np.isnan(found[0]) else found.tolist()}
+            for name, levels, found in zip(inputs.names, inputs.n_levels, rows.deciles, strict=True)
         ],
         "held_out": None,
     }
@@ -247,13 +279,17 @@ def _notes(
 def open_model(path: str) -> Fitted:
     """Read a model file; one that was saved in Python has no notes of a table."""
     model, notes = load_with_notes(path)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{index}" for index in range(model.n_features_in_)]
-    preparation = read_preparation(path, notes, [str(name) for name in names])
-    check_notes(path, notes, model.n_features_in_)
-    check_learned(path, getattr(model, "inputs_", None), model.n_features_in_)
-    return Fitted(model, preparation, notes)
+    schema = schema_of(model)
+    expected = read_expected(path, notes, [column.name for column in schema.columns])
+    n_inputs = len(schema.inputs)
+    check_notes(path, notes, n_inputs)
+    check_learned(path, getattr(model, "inputs_", None), n_inputs)
+    return Fitted(model, expected, notes)
+
+
+def count_rows(count: int) -> str:
+    """Return a number of rows in words."""
+    return f"{count} row{'s' * (count != 1)}"
 
 
 def feature_weights(model: Any) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from polyadic.estimators._members import (
 )
 from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import (
-    check_names,
+    file_rows_to_predict,
     rows_to_predict,
     tensor_layout,
     training_source,
@@ -264,8 +264,8 @@ class CPDRegressor(CallbackSupportMixin, RegressorMixin, BaseEstimator):
             Rows as they were read, and their predictions.
         """
         check_is_fitted(self)
-        check_names(self, source.names, len(source.names))
-        return FileSource(source).predict_batches(self._predictor())
+        rows = file_rows_to_predict(self, source)
+        return FileSource(rows).predict_batches(self._predictor())
 
     def _predictor(self) -> Predictor:
         members, scaling = self.members_, self.target_scaling_

@@ -25,6 +25,7 @@ from polyadic.sources.columns import take_rows
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
 from polyadic.sources.schema import Schema
+from polyadic.sources.survey import FROM_DTYPE
 
 
 def training_source(
@@ -38,8 +39,7 @@ def training_source(
         )
     if isinstance(X, RowSource):
         _require_nothing_beside(y, sample_weight)
-        _set_names(estimator, X.names, len(X.names))
-        return FileSource(X)
+        return FileSource(_file_rows(estimator, X))
     if is_dask(X):
         return _dask_source(estimator, X, y, sample_weight)
     rows, single_target = _training_rows(estimator, X, y, sample_weight, groups)
@@ -51,8 +51,7 @@ def training_source(
 def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:
     """Check rows to predict, and what they are compared with where `y` is given."""
     if isinstance(X, RowSource):
-        check_names(estimator, X.names, len(X.names))
-        return FileSource(X)
+        return FileSource(file_rows_to_predict(estimator, X))
     if is_dask(X):
         check_names(estimator, _column_names(X), X.shape[1])
         return _encoded_source(schema_of(estimator), X, y, sample_weight)
@@ -65,6 +64,12 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     if sample_weight is not None:
         weight = _check_sample_weight(to_host(sample_weight), targets, dtype=np.float64)
     return ArraySource(Rows(inputs, targets, weight), schema_of(estimator).inputs)
+
+
+def file_rows_to_predict(estimator: Any, rows: RowSource) -> RowSource:
+    """Return rows in files as the inputs of the fit."""
+    check_names(estimator, rows.names, len(rows.names))
+    return rows.encoded(schema_of(estimator))
 
 
 def inputs_to_predict(estimator: Any, X: Any, stacklevel: int = 3) -> Any:
@@ -130,6 +135,15 @@ def _require_nothing_beside(y: Any, sample_weight: Any) -> None:
             "`y` and `sample_weight` must be None when `X` is a source of rows, which names "
             "its own. Pass target=… and weight=… to open_rows."
         )
+
+
+def _file_rows(estimator: Any, rows: RowSource) -> RowSource:
+    """Learn the schema of rows in files; named feature maps take numbers, which need no pass."""
+    _set_names(estimator, rows.names, len(rows.names))
+    if estimator._takes_tables() or not rows.is_plain:
+        wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
+        keep_schema(estimator, *rows.learn_schema(wanted))
+    return rows.encoded(estimator.schema_)
 
 
 def _training_rows(

@@ -15,8 +15,8 @@ The points of a category are its levels.  Two of them have the kernel exp(âˆ’1/â
 length scale makes 0 and a long one 1; a level that the training rows do not have is like that
 to all of them, which makes it their average.
 
-A gap is one more point.  To a number it is like a value in the middle, but for a factor that
-says how much a gap tells; to a category it is one more level.
+A gap is one more level of a category.  Gaps of a number are filled in before it is looked up; one
+that is not, because training rows had none, is a value in the middle.
 """
 
 from __future__ import annotations
@@ -81,7 +81,6 @@ class Table:
         high: float = 1.0,
         mass: NDArray[Any] | None = None,
         middle: float | None = None,
-        gap_scale: float | None = None,
         n_basis: int | None = None,
         least: float = 0.0,
         most: int = N_KNOTS,
@@ -96,12 +95,10 @@ class Table:
             In units of the training range.
         low, high : float
             Training range.
-        mass : ndarray of shape (N_KNOTS,), or (N_KNOTS + 1,) with that of gaps, optional
-            Share of the rows at each point; by default even over the training range.
+        mass : ndarray of shape (N_KNOTS,), optional
+            Share of the rows at each knot; by default even over the training range.
         middle : float, optional
             The value, in units of the training range, that a gap is like.
-        gap_scale : float, optional
-            How far a gap is from it, a length scale; without, a gap is that value.
         n_basis : int, optional
             Number of functions; by default those with eigenvalues above `least`, one at least
             and `most` at most.
@@ -113,14 +110,12 @@ class Table:
                 f"`n_basis` must be at most {N_KNOTS} for the eigenfunctions of a kernel, got "
                 f"{n_basis}. Use fewer; 32 are enough for nearly anything."
             )
-        K = number_kernel(kernel, length_scale, middle, gap_scale)
+        K = number_kernel(kernel, length_scale)
         if mass is None:
             u = knots()
             mass = ((u > -1e-9) & (u < 1 + 1e-9)).astype(float)
         values = _eigenfunctions(K, mass, K, n_basis, least, most)
         gap = None if middle is None else float(positions(np.array(middle), 0.0, 1.0))
-        if len(values) > N_KNOTS:
-            gap, values = float(N_KNOTS), np.vstack([values, values[-1]])
         return cls(low, high, values, kernel, float(length_scale), gap=gap)
 
     @classmethod
@@ -195,16 +190,10 @@ class Table:
         return hash(self._key)
 
 
-def number_kernel(
-    kernel: str, length_scale: float, middle: float | None = None, gap_scale: float | None = None
-) -> NDArray[np.float64]:
-    """Return the kernel of a number at all pairs of knots and, with a scale of it, of the gap."""
+def number_kernel(kernel: str, length_scale: float) -> NDArray[np.float64]:
+    """Return the kernel of a number at all pairs of knots."""
     u = knots()
-    K = np.exp(log_kernel(np.abs(u[:, None] - u) / length_scale, kernel))
-    if middle is None or gap_scale is None:
-        return K
-    like = np.exp(log_kernel(np.abs(u - middle) / length_scale, kernel) - 1 / gap_scale)
-    return np.block([[K, like[:, None]], [like, np.ones(1)]])
+    return np.exp(log_kernel(np.abs(u[:, None] - u) / length_scale, kernel))
 
 
 def level_kernel(n_levels: int, length_scale: float) -> NDArray[np.float64]:

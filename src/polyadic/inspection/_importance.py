@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from polyadic.inspection._checks import check_arguments, complete_groups
 from polyadic.inspection._inputs import encode_points, places_of
-from polyadic.inspection._terms import Group, blocks, product
+from polyadic.inspection._partial import mean_predictions
+from polyadic.inspection._terms import Group, blocks, is_filled, predict_rows, product
 
 
 @dataclass(frozen=True)
@@ -95,23 +96,20 @@ def find_effects(
 ) -> InputEffects:
     """Return the effects of inputs by their places, over rows as the model sees them."""
     mean = float(estimator.target_scaling_.mean[target])
-    curves = [np.full(len(grid), mean) for grid in grids]
+    pairs = zip(chosen, grids, strict=False)
+    curves = [mean_predictions(estimator, X, [group], [grid], target) for group, grid in pairs]
     at_rows = np.full((len(chosen), len(X)), mean)
     predicted = np.full(len(X), mean)
-    for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), grids, target):
+    for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), [], target):
         for group, others in block.without_each():
-            mean_others = block.weight * others.mean(axis=0)
             if group < len(chosen):
+                mean_others = block.weight * others.mean(axis=0)
                 at_rows[group] += _sum_terms(block.rows[group], mean_others)
-            if group in block.points:
-                curves[group] += _sum_terms(block.points[group], mean_others)
         own = block.weight * product(list(block.rows.values())).sum(axis=1).real
         predicted += own
         whole = float(own.mean())
         for group in set(range(len(chosen))) - set(block.rows):
             at_rows[group] += whole
-            if group < len(curves):
-                curves[group] += whole
     return InputEffects(curves, at_rows, predicted)
 
 
@@ -128,7 +126,7 @@ def permutation_importance(
     """Return by how much the root mean squared error grows when inputs are shuffled.
 
     Shuffling takes one factor of the model's product from other rows, so that nothing is
-    predicted anew.
+    predicted anew but rows with gaps of numbers.
 
     Parameters
     ----------
@@ -193,6 +191,13 @@ def find_growths(
                 shuffled[group, repeat] += block.weight * response
         plain += whole
         shuffled[[g for g in range(len(chosen)) if g not in block.rows]] += whole
+    filled = is_filled(estimator, X)
+    for repeat, order in enumerate(orders if filled.any() else []):
+        some = filled | filled[order]
+        for index, places in enumerate(chosen):
+            rows = X[some]
+            rows[:, list(places)] = X[order[some]][:, list(places)]
+            shuffled[index, repeat, some] = predict_rows(estimator, rows, target)
     return np.asarray(_rmse(y, shuffled) - _rmse(y, plain))
 
 

@@ -6,7 +6,8 @@ rows with some inputs held fixed, the fixed inputs come out of the mean:
     Re Σₚ λₚ Σᵣ a_dpr(g) · mean over rows of Π_{e≠d} a_epr(x_e)
 
 so that N rows and G grid points cost N + G evaluations and not N·G, and the result is the
-exact average of the model's predictions.
+exact average of the model's predictions.  Rows with gaps of numbers, which are filled in by the
+other numbers of the row, have no such form, and are predicted at each point.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from polyadic.inspection._checks import check_arguments, complete_groups
 from polyadic.inspection._inputs import Input, encode_points, places_of
-from polyadic.inspection._terms import Group, blocks
+from polyadic.inspection._terms import Group, blocks, is_filled, predict_rows
 
 _MAX_ROWS = 20_000  # at a time: their terms are held in memory
 
@@ -137,6 +138,61 @@ def partial_dependence(
 
 
 def mean_predictions(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    points: Sequence[NDArray[np.float64]],
+    target: int,
+) -> NDArray[np.float64]:
+    """Return the mean prediction at all points, by the closed form for rows that have one."""
+    changed = [place for group in chosen for place in group]
+    by_hand = is_filled(estimator, X, but=changed)
+    total = np.zeros(tuple(len(values) for values in points))
+    if not by_hand.all():
+        total += (1 - by_hand.mean()) * _sum_terms(estimator, X[~by_hand], chosen, points, target)
+    if by_hand.any():
+        total += by_hand.mean() * _predict_each(estimator, X[by_hand], chosen, points, target)
+    for axis, (group, values) in enumerate(zip(chosen, points, strict=True)):
+        at_gap = _are_filled(estimator, X, group, values)
+        if at_gap.any():  # what is put in place of it differs from row to row
+            some = [*points[:axis], values[at_gap], *points[axis + 1 :]]
+            place = (slice(None),) * axis + (at_gap,)
+            total[place] = _predict_each(estimator, X, chosen, some, target)
+    return total
+
+
+def _are_filled(
+    estimator: Any, X: NDArray[np.float64], group: Group, values: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which points of a group are gaps that are filled in."""
+    rows = np.zeros((len(values), X.shape[1]))
+    rows[:, list(group)] = values
+    return is_filled(estimator, rows)
+
+
+def _predict_each(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    points: Sequence[NDArray[np.float64]],
+    target: int,
+) -> NDArray[np.float64]:
+    """Set all rows to each point, predict them, and take the mean."""
+    shape = tuple(len(values) for values in points)
+    total, step = np.zeros(shape), max(1, _MAX_ROWS // shape[-1])
+    for first in range(0, len(X), step):
+        part = X[first : first + step]
+        for outer in np.ndindex(shape[:-1]):
+            rows = np.tile(part, (shape[-1], 1))
+            for group, values, place in zip(chosen, points, outer, strict=False):
+                rows[:, list(group)] = values[place]
+            rows[:, list(chosen[-1])] = np.repeat(points[-1], len(part), axis=0)
+            found = predict_rows(estimator, rows, target)
+            total[outer] += found.reshape(shape[-1], len(part)).sum(axis=1)
+    return total / len(X)
+
+
+def _sum_terms(
     estimator: Any,
     X: NDArray[np.float64],
     chosen: Sequence[Group],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.rows.arrays import array_namespace, as_double, interpolate, on_host, place_like
+from polyadic.rows.filling import Filling
 from polyadic.rows.inputs import Inputs
 
 
@@ -20,7 +21,10 @@ class InputScaling:
     to the largest.  At 1 it is the empirical distribution function, which spreads crowded
     values and draws outliers in.  Beyond the training range the line goes on with the slope
     of the straight part, so that an input far outside moves the scaled value little, and at
-    a blend of 1 not at all.  Gaps stay gaps.
+    a blend of 1 not at all.
+
+    Gaps stay gaps, or those of numbers are filled in, and each number that has them is followed,
+    after all inputs, by a flag: 1 where there was a gap, else 0.
 
     Parameters
     ----------
@@ -28,11 +32,17 @@ class InputScaling:
         Corners of each column's map; a constant column has one.
     slopes : ndarray
         Slope outside the knots.
+    filling : Filling, optional
+        What is put in place of gaps.
+    flagged : tuple of int
+        The inputs that have a flag.
     """
 
     knots: tuple[NDArray[np.float64], ...]
     values: tuple[NDArray[np.float64], ...]
     slopes: NDArray[np.float64]
+    filling: Filling | None = None
+    flagged: tuple[int, ...] = ()
 
     @classmethod
     def fit(
@@ -89,6 +99,24 @@ class InputScaling:
         zero = np.zeros(1)
         return cls((zero,) * n_inputs, (zero,) * n_inputs, np.ones(n_inputs))
 
+    def with_filling(
+        self, X: NDArray[Any], inputs: Inputs, weight: NDArray[Any] | None = None
+    ) -> InputScaling:
+        """Return the scaling that fills in the gaps of numbers, as rows with gaps teach it."""
+        low, high, gaps = column_ranges(X)
+        numbers = (np.array(inputs.n_levels) == 0) & (low < high)
+        if not gaps[numbers].any():
+            return self
+        filling = Filling.learn(self.apply(X), np.flatnonzero(numbers), weight)
+        return replace(
+            self, filling=filling, flagged=tuple(np.flatnonzero(numbers & (gaps > 0)).tolist())
+        )
+
+    def columns_of(self, d: int) -> list[int]:
+        """Return the columns that an input becomes: itself, and its flag where it has one."""
+        flags = [len(self.knots) + self.flagged.index(d)] if d in self.flagged else []
+        return [d, *flags]
+
     @property
     def is_straight(self) -> list[bool]:
         """Whether a column's map is one line through its least and its greatest value."""
@@ -100,6 +128,14 @@ class InputScaling:
 
     def apply(self, X: Any) -> Any:
         """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1]."""
+        scaled = self._apply(X)
+        if self.filling is None:
+            return scaled
+        xp = array_namespace(scaled)
+        flags = xp.astype(xp.isnan(scaled[:, list(self.flagged)]), xp.float64)
+        return xp.concat([self.filling.fill(scaled), flags], axis=1)
+
+    def _apply(self, X: Any) -> Any:
         is_straight = self.is_straight
         if all(is_straight):
             # Columns one by one would read all of a large table once for each.

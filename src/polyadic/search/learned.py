@@ -55,6 +55,7 @@ _MANY_INPUTS = 30
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
+_FILLING_ROWS = 20_000  # rows from which gaps are learned to be filled in
 _MOST_LEVELS = 512  # of a category that have a row of their own, the most frequent ones
 # A target whose fourth moment is beyond this has heavy tails; that of a normal one is 3.
 _HEAVY = 6.0
@@ -89,16 +90,9 @@ class LearnedFeatures:
 def learn_features(data: Data, settings: Settings, workers: Workers) -> list[LearnedFeatures]:
     """Return the best ways to see the inputs, the best one first."""
     rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
-    scalings = {0.0: data.view.inputs}
-    if settings.scale_inputs:
-        for blend in BLENDS:
-            if blend:
-                scalings[blend] = InputScaling.fit(
-                    rows.X, data.inputs, blend=blend, weight=rows.weight
-                )
-    gaps = np.isnan(rows.X).any(axis=0)
     heavy = has_heavy_tails(rows.y, rows.weight)
-    seen = _Sample(rows, data.inputs, gaps, heavy, data.view.targets, scalings)
+    scalings = _scalings(data, rows, settings)
+    seen = _Sample(rows, data.inputs, heavy, data.view.targets, scalings)
     many = data.n_distinct > FEW_ROWS
     found = []
     for blend, evidence, gain in _choose_kernels(seen, workers, many):
@@ -107,13 +101,31 @@ def learn_features(data: Data, settings: Settings, workers: Workers) -> list[Lea
     return found
 
 
+def _scalings(data: Data, rows: Rows, settings: Settings) -> dict[float, InputScaling]:
+    """Return the ways to scale the inputs, by their blend; all fill in gaps alike."""
+    found = {0.0: data.view.inputs}
+    if settings.scale_inputs:
+        for blend in BLENDS:
+            if blend:
+                found[blend] = InputScaling.fit(
+                    rows.X, data.inputs, blend=blend, weight=rows.weight
+                )
+    some = rows.take(slice(None, None, max(1, len(rows) // _FILLING_ROWS)))
+    return {
+        blend: scaling.with_filling(some.X, data.inputs, some.weight)
+        for blend, scaling in found.items()
+    }
+
+
 @dataclass(frozen=True)
 class _Sample:
-    """Rows in memory in their own units, what their inputs are, and the ways to scale them."""
+    """Rows in memory in their own units, what their inputs are, and the ways to scale them.
+
+    What a scaling makes of rows has a column for each input, and one for each flag of a gap.
+    """
 
     rows: Rows
     inputs: Inputs
-    gaps: NDArray[np.bool_]  # which inputs have any
     heavy: NDArray[np.bool_]  # which targets have heavy tails
     targets: TargetScaling
     scalings: dict[float, InputScaling]
@@ -135,53 +147,43 @@ class _Sample:
         )
 
     @cached_property
-    def is_category(self) -> NDArray[np.bool_]:
-        """Which inputs are categories."""
-        return np.array(self.inputs.n_levels) > 0
-
-    @cached_property
-    def flagged(self) -> NDArray[np.intp]:
-        """Which numbers have gaps: to the evidence each is two inputs, a number and a flag."""
-        return np.flatnonzero(self.gaps & ~self.is_category)
+    def n_levels(self) -> tuple[int, ...]:
+        """How many levels each column has: two for a flag, none for a number."""
+        scaling = next(iter(self.scalings.values()))
+        return (*self.inputs.n_levels, *(2 for _ in scaling.flagged))
 
     @property
     def levels(self) -> NDArray[np.bool_]:
-        """Which columns of `scaled` are codes of levels."""
-        return np.append(self.is_category, np.ones(len(self.flagged), dtype=bool))
+        """Which columns are codes of levels."""
+        return np.array(self.n_levels) > 0
 
     def scaled(self, blend: float) -> NDArray[np.float64]:
-        """Return what length scales are learned on: inputs in units of their range, then flags.
-
-        A number that is missing is in the middle, and a missing level is one more level.
-        """
+        """Return what length scales are learned on; a missing level is one more level."""
         X = self.units(blend)
-        missing = np.isnan(X)
-        fill = np.where(self.is_category, -1.0, self.middles(blend))
-        return np.hstack([np.where(missing, fill, X), missing[:, self.flagged]])
+        return np.where(np.isnan(X), np.where(self.levels, -1.0, self.middles(blend)), X)
 
     def units(self, blend: float) -> NDArray[np.float64]:
         """Return numbers in units of their range, and levels by their codes."""
         X = np.asarray(self.scalings[blend].apply(self.rows.X))
         low, high = self.range(blend)
-        span = np.where((high > low) & ~self.is_category, high - low, 1.0)
-        return (X - np.where(self.is_category, 0.0, low)) / span
+        span = np.where((high > low) & ~self.levels, high - low, 1.0)
+        return (X - np.where(self.levels, 0.0, low)) / span
 
     def middles(self, blend: float) -> NDArray[np.float64]:
-        """Return what a gap of each number is like: the mean of all that are there."""
+        """Return what a gap of each number is like that is not filled in: the mean of all."""
         X = self.units(blend)
-        weight = np.where(
-            np.isnan(X), 0.0, 1.0 if self.rows.weight is None else self.rows.weight[:, None]
-        )
-        total = weight.sum(axis=0)
-        sums = (weight * np.nan_to_num(X)).sum(axis=0)
-        return np.asarray(sums / np.where(total > 0, total, 1.0))
+        there = ~np.isnan(X)
+        weight = there if self.rows.weight is None else there * self.rows.weight[:, None]
+        sums, total = (weight * np.nan_to_num(X)).sum(axis=0), weight.sum(axis=0)
+        return np.asarray(sums / np.where(total > 0, total, 1))
 
     def range(self, blend: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the scaled inputs: the unit interval, or what users scaled them to."""
-        scaled = [len(values) > 1 for values in self.scalings[blend].values]
+        """Return the ends of the columns: the unit interval, or what users scaled them to."""
+        scaling = self.scalings[blend]
+        scaled = [len(values) > 1 for values in scaling.values] + [True] * len(scaling.flagged)
         if all(scaled):
             return np.zeros(len(scaled)), np.ones(len(scaled))
-        low, high, _ = column_ranges(self.scalings[blend].apply(self.rows.X))
+        low, high, _ = column_ranges(scaling.apply(self.rows.X))
         return np.where(scaled, 0.0, low), np.where(scaled, 1.0, high)
 
     def layout(
@@ -199,7 +201,11 @@ class _Sample:
         most = max(axis.variation for axis in axes)
         inputs: list[Tabled | Unused] = []
         for d, axis in enumerate(axes):
-            fixed = None if settings.n_basis is None else settings.n_basis[d]
+            fixed = (
+                None
+                if settings.n_basis is None or d >= len(settings.n_basis)
+                else settings.n_basis[d]
+            )
             needed = max(least, _LEAST_VARIATION**axis.smoothness * most)
             if axis.is_constant or fixed == 1 or (fixed is None and axis.variation < needed):
                 inputs.append(Unused())
@@ -216,54 +222,50 @@ class _Sample:
         return TensorLayout((MercerFeatures(evidence.kernel, typical),), tuple(inputs))
 
     def _axes(self, blend: float, evidence: Evidence) -> list[_Number | _Category]:
-        """Return what is known of each input besides how finely it is to be resolved."""
-        X, middles, (low, high) = self.units(blend), self.middles(blend), self.range(blend)
+        """Return what is known of each column besides how finely it is to be resolved."""
+        X, middles, ends = (
+            self.units(blend),
+            self.middles(blend),
+            zip(*self.range(blend), strict=True),
+        )
         lengths, weight = evidence.length_scales, self.rows.weight
-        gap_scales = dict(zip(self.flagged.tolist(), lengths[X.shape[1] :], strict=True))
         axes: list[_Number | _Category] = []
-        for d, n_levels in enumerate(self.inputs.n_levels):
+        for d, (n_levels, (low, high)) in enumerate(zip(self.n_levels, ends, strict=True)):
             if n_levels:
-                has_gaps = bool(self.gaps[d])
-                axes.append(_Category.of(X[:, d], weight, n_levels, has_gaps, lengths[d]))
+                axes.append(_Category.of(X[:, d], weight, n_levels, lengths[d]))
                 continue
-            gap_scale = gap_scales.get(d)
-            place = positions(X[:, d], 0.0, 1.0)
-            n_points = N_KNOTS + (gap_scale is not None)
-            mass = point_mass(np.where(np.isnan(place), N_KNOTS, place), n_points, weight)
-            ends = (float(low[d]), float(high[d]))
-            axes.append(
-                _Number(evidence.kernel, lengths[d], ends, mass, float(middles[d]), gap_scale)
-            )
+            known = np.nan_to_num(X[:, d], nan=middles[d])
+            mass = point_mass(positions(known, 0.0, 1.0), N_KNOTS, weight)
+            range_ = (float(low), float(high))
+            axes.append(_Number(evidence.kernel, lengths[d], range_, mass, float(middles[d])))
         return axes
 
 
 @dataclass(frozen=True)
 class _Number:
-    """A number: its kernel, range, where its rows are, and what a gap is to it."""
+    """A number: its kernel, range, where its rows are, and where their middle is."""
 
     kernel: str
     length_scale: float
     ends: tuple[float, float]
     mass: NDArray[np.float64]
     middle: float
-    gap_scale: float | None
 
     @property
     def is_constant(self) -> bool:
         """Whether all rows say the same."""
         low, high = self.ends
-        return not low < high and self.gap_scale is None
+        return not low < high
 
     @property
     def smoothness(self) -> int:
         """The power of its length scale that the variation of a kernel falls with."""
-        return 1 if self.kernel == "matern12" or self.gap_scale is not None else 2
+        return 1 if self.kernel == "matern12" else 2
 
     @cached_property
     def variation(self) -> float:
         """How much the kernel varies over the rows."""
-        K = number_kernel(self.kernel, self.length_scale, self.middle, self.gap_scale)
-        return variation(K, self.mass)
+        return variation(number_kernel(self.kernel, self.length_scale), self.mass)
 
     def table(self, n_basis: int | None, least: float) -> Table:
         """Return the table of so many functions, or of those that count."""
@@ -275,7 +277,6 @@ class _Number:
             high=high,
             mass=self.mass,
             middle=self.middle,
-            gap_scale=self.gap_scale,
             n_basis=n_basis,
             least=least,
             most=_MOST_BASIS,
@@ -297,11 +298,10 @@ class _Category:
         codes: NDArray[np.float64],
         weight: NDArray[Any] | None,
         n_levels: int,
-        has_gaps: bool,
         length_scale: float,
     ) -> _Category:
         """Return the most frequent levels; the others share what is said of an unseen one."""
-        kept = min(n_levels, _MOST_LEVELS)
+        kept, has_gaps = min(n_levels, _MOST_LEVELS), bool(np.isnan(codes).any())
         place = np.where(np.isnan(codes), kept + 1, np.minimum(codes, kept))
         mass = point_mass(place, kept + 2, weight)
         return cls(length_scale, mass[[*range(kept), *([kept + 1] if has_gaps else [])]], has_gaps)

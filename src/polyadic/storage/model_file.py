@@ -18,6 +18,7 @@ from polyadic.features import FeatureMap, Table, TensorLayout
 from polyadic.features.tables import N_KNOTS
 from polyadic.members import Member
 from polyadic.model.als import Model
+from polyadic.rows.filling import Filling
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.sources.dates import DATE_PARTS
 from polyadic.sources.schema import COLUMN_KINDS, Column, Schema
@@ -172,7 +173,7 @@ def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:
         and len(layout.maps) > 0
         and all(isinstance(each, FeatureMap) for each in layout.maps)
         and isinstance(layout.n_basis, tuple)
-        and len(layout.n_basis) == n_inputs
+        and len(layout.n_basis) == n_inputs + len(member.inputs.flagged)
         and all(type(size) is int and size >= 1 for size in layout.n_basis)
         and _is_real(model.map_weights, len(layout.maps)),
         "its feature maps do not fit its inputs or weights.",
@@ -197,7 +198,26 @@ def _check_input_scaling(scaling: InputScaling, n_inputs: int) -> None:
     for knots, values in zip(*columns, strict=sound):
         sound = sound and _is_real(knots) and _is_real(values, len(knots))
         sound = sound and len(knots) > 0 and bool((np.diff(knots) > 0).all())
+    sound = sound and _fills(scaling.filling, scaling.flagged, n_inputs)
     _require(sound, "the scaling of its inputs does not hold together.")
+
+
+def _fills(filling: Any, flagged: Any, n_inputs: int) -> bool:
+    """Whether a filling and the inputs with flags are sound, or there are none."""
+    sound = isinstance(flagged, tuple) and all(
+        type(d) is int and 0 <= d < n_inputs for d in flagged
+    )
+    if filling is None:
+        return sound and not flagged
+    columns = filling.columns if isinstance(filling, Filling) else None
+    if not sound or not isinstance(columns, np.ndarray) or columns.dtype != np.int64:
+        return False
+    size = len(columns)
+    sound = columns.ndim == 1 and bool(((columns >= 0) & (columns < n_inputs)).all())
+    sound = sound and _is_real(filling.mean, size) and _is_real(filling.scale, size)
+    precision = filling.precision
+    sound = sound and isinstance(precision, np.ndarray) and precision.shape == (size, size)
+    return bool(sound and _is_real(precision.reshape(-1)) and (precision.diagonal() > 0).all())
 
 
 def _check_target_scaling(scaling: Any, single_target: Any) -> None:

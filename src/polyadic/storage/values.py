@@ -25,6 +25,7 @@ from polyadic import features
 from polyadic.features import FeatureMap, Plain, Quantized, Table, Tabled, TensorLayout, Unused
 from polyadic.members import InputSummary, Member
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
+from polyadic.rows.filling import Filling
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.search.trials import Trial
 from polyadic.sources.schema import Column, Schema
@@ -33,6 +34,7 @@ from polyadic.sources.schema import Column, Schema
 RECORDS: dict[str, type] = {
     "Column": Column,
     "Epoch": Epoch,
+    "Filling": Filling,
     "Fit": Fit,
     "InputScaling": InputScaling,
     "InputSummary": InputSummary,
@@ -53,6 +55,8 @@ RECORDS: dict[str, type] = {
 _NAMES = {record: name for name, record in RECORDS.items()}
 # Fields that files of version 1 know under another name.
 _NAMES_IN_FILES = {"Model": {"map_weights": "weights"}}
+# Fields that they do not know; a file has them where they say something.
+_YOUNGER = {"InputScaling": {"filling": None, "flagged": ()}}
 
 
 class ModelFileError(ValueError):
@@ -63,9 +67,11 @@ def _fields_of(record: Any) -> dict[str, Any]:
     """Return what a record is made of, by the names that files have for it."""
     if isinstance(record, TensorLayout):
         return record.to_fields()
-    names = _NAMES_IN_FILES.get(_NAMES[type(record)], {})
-    fields = [field.name for field in dataclasses.fields(record)]
-    return {names.get(name, name): getattr(record, name) for name in fields}
+    kind = _NAMES[type(record)]
+    names, younger = _NAMES_IN_FILES.get(kind, {}), _YOUNGER.get(kind, {})
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    silent = {name for name, value in younger.items() if values[name] == value}
+    return {names.get(n, n): value for n, value in values.items() if n not in silent}
 
 
 def _record_of(name: str, fields: dict[str, Any]) -> Any:

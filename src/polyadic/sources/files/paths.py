@@ -10,9 +10,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from polyadic.sources.files.arrow_files import CsvRows, ParquetRows
+from polyadic.sources.files.excel_files import ExcelRows
 from polyadic.sources.files.numpy_files import NpyRows, NpzRows
-from polyadic.sources.files.row_files import CsvFormat, RowFile
-from polyadic.sources.files.sniff import SAVE, format_of
+from polyadic.sources.files.row_files import RowFile
+from polyadic.sources.files.sniff import SAVE, CsvFormat, format_of
 
 Paths = str | os.PathLike[str]
 
@@ -22,9 +23,12 @@ _FORMATS = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
     ".npy": "npy",
     ".npz": "npz",
 }
+_PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,8 @@ def _belongs(folder: Path, file: Path) -> bool:
         return False
     if _format_of(file) is None:
         raise ValueError(
-            f"`path` must be a folder of Parquet, CSV or npy files, but {file} is a file that "
-            "holds no rows. Pass a list of files or a glob such as 'rows/*.parquet'."
+            f"`path` must be a folder of Parquet, CSV, Excel or npy files, but {file} is a file "
+            "that holds no rows. Pass a list of files or a glob such as 'rows/*.parquet'."
         )
     return True
 
@@ -87,7 +91,8 @@ def _open_file(found: Found, csv: CsvFormat) -> RowFile:
     path, kind = found.path, _format_of(found.path)
     if kind is None:
         what = format_of(path)
-        known = f"a CSV, Parquet, npy or npz file ({', '.join(_FORMATS)}, .csv.gz or .csv.bz2)"
+        packed = ", ".join(f".csv{ending}" for ending in _PACKED)
+        known = f"a CSV, Parquet, Excel, npy or npz file ({', '.join(_FORMATS)}, {packed})"
         raise ValueError(
             f"`path` must be {known}, got {path}{what and f', which is {what}'}. {SAVE}"
         )
@@ -100,14 +105,16 @@ def _open_file(found: Found, csv: CsvFormat) -> RowFile:
             f"Reading {path} needs pyarrow, which is not installed. Install it with "
             "pip install 'polyadic[app]'."
         ) from error
-    if kind == "csv":
-        return CsvRows(path, csv, found.partition)
+    if kind in ("csv", "excel"):
+        return (CsvRows if kind == "csv" else ExcelRows)(path, csv, found.partition)
     return ParquetRows(path, found.partition)
 
 
 def _format_of(path: Path) -> str | None:
-    """Return "parquet", "csv", "npy" or "npz" by the ending of a name, or None."""
+    """Return "parquet", "csv", "excel", "npy" or "npz" by the ending of a name, or None."""
     endings = [suffix.lower() for suffix in path.suffixes]
-    if endings[-1:] in ([".gz"], [".bz2"]):
+    if endings[-1:] == [".zip"]:
+        return "csv"  # as the table in it is
+    if endings and endings[-1] in _PACKED:
         return "csv" if _FORMATS.get("".join(endings[-2:-1])) == "csv" else None
     return _FORMATS.get("".join(endings[-1:]))

@@ -1,13 +1,18 @@
 """A file of rows, as a stream of blocks of numbers or of Arrow record batches.
 
     RowFile ── ParquetRows, CsvRows   arrow_files.py
+            ├─ ExcelRows              excel_files.py
             └─ NpyRows, NpzRows       numpy_files.py
 
-Nothing of a file is kept open, or in memory, between two passes over it.
+Nothing of a file is kept open, or in memory, between two passes over it; but a sheet of Excel,
+which is slow to read, is kept as text.
 """
 
 from __future__ import annotations
 
+import lzma
+import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,38 +25,46 @@ from numpy.typing import NDArray
 
 from polyadic.sources.files.sniff import FormatError, is_number
 
-NUMBER = "number"
+NUMBER, TEXT, DATE = "number", "text", "date"
+"""What columns may be; true and false are numbers, and so are times of the day, in hours, and
+durations, in days."""
+
+KINDS = (NUMBER, TEXT, DATE)
+READ_ERRORS = (OSError, ValueError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+"""What readers raise about files that are not what they should be."""
+
 _BATCH_ROWS = 2**16
 
 _REMEDIES = {
+    "gaps": "Fix the file, or pass missing='complete' to open_rows to leave such rows out.",
+    "target": "Targets and weights must be numbers.",
     "gap": "Fix the file, or pass missing='drop' to open_rows to leave such rows out.",
+    "infinite": "Fix the file, or pass na=[{!r}] to open_rows to read it as a gap.",
     "columns": "Fix the file, or name the columns to read with open_rows(…, columns=…).",
-    "delimiter": "Pass delimiter={!r} to open_rows.",
+    "stray": "Fix the file, or pass na=[{!r}] to open_rows to read it as a gap.",
+    "fit": "Fix the file.",
+    "dates": "Write days as 2020-12-31, or pass dates={{{!r}: '%d/%m/%Y'}} to open_rows.",
+    "thousands": "Remove them from these numbers: they are not decimal marks.",
+    "commas": "Remove commas that separate thousands, and keep those that are decimals.",
+    "decimal": "Pass decimal=',' to open_rows.",
+    "marks": "Write all numbers with one decimal mark.",
+    "encoding": "Pass encoding='cp1252', or another, to open_rows.",
 }
 
 
 class RowsError(ValueError):
-    """Rows that cannot be used: the problem, and a remedy in the words of ``open_rows``.
+    """Rows that cannot be used: the problem, and remedies in the words of ``open_rows``.
 
-    `kind` ("gap", "columns" or "delimiter") and `value` let others give it in their own words.
+    `kinds` (keys of the remedies) and `value` let others give them in their own words.
     """
 
-    def __init__(self, problem: str, kind: str, value: str = "") -> None:
-        super().__init__(f"{problem} {_REMEDIES[kind].format(value)}")
-        self.problem, self.kind, self.value = problem, kind, value
+    def __init__(self, problem: str, *kinds: str, value: str = "") -> None:
+        self.problem, self.kinds, self.value = problem, kinds, value
+        super().__init__(self.told(_REMEDIES))
 
-
-@dataclass(frozen=True)
-class CsvFormat:
-    """How CSV files are written; `delimiter` None is a comma, or a tab for .tsv."""
-
-    delimiter: str | None = None
-    decimal: str = "."
-    na: tuple[str, ...] = ()
-
-    def delimiter_of(self, path: Path) -> str:
-        """Return the delimiter of a file."""
-        return self.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
+    def told(self, remedies: Mapping[str, str]) -> str:
+        """Return the problem, and what to do about it in some words."""
+        return " ".join([self.problem, *(remedies[kind].format(self.value) for kind in self.kinds)])
 
 
 @dataclass(frozen=True)
@@ -68,13 +81,38 @@ class Block:
         return f"Row {self.first_row + row + 1} of {path}{group}"
 
 
+@dataclass(frozen=True)
+class ArrowBlock:
+    """Consecutive rows of a file as a record batch, and where they are."""
+
+    batch: Any
+    first_row: int
+    row_group: int | None = None
+
+
 class RowFile(ABC):
     """One file.
 
     Attributes
     ----------
     types : dict
-        What each column is: `NUMBER`, or the name of another type.
+        What each column is: `NUMBER`, `TEXT`, `DATE`, or why it cannot be used.
+    remedies : dict
+        Which remedy there is for a column that cannot be used, if not to leave it out.
+    notes : dict
+        What is done to a column.
+    examples : dict
+        Where a column is text, and which: "row 3 is 'x'".
+    decimal : str
+        Decimal mark of its numbers.
+    dates : dict
+        How days of a column are spelled, where not as 2020-12-31.
+    strays : dict
+        Texts that are gaps in a column of numbers.
+    empty : set of str
+        Columns without a value, as far as is known.
+    remarks : list of str
+        What is done to the file.
     index : list of str
         Columns in which pandas keeps its index.
     target : str or None
@@ -85,6 +123,14 @@ class RowFile(ABC):
         self.path = path
         self.index: list[str] = []
         self.target: str | None = None
+        self.remedies: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        self.examples: dict[str, str] = {}
+        self.decimal = "."
+        self.dates: dict[str, str] = {}
+        self.strays: dict[str, tuple[str, ...]] = {}
+        self.empty: set[str] = set()
+        self.remarks: list[str] = []
         self._stamp = self._stat()
         with self._explain_errors():
             columns = list(self._columns())
@@ -96,7 +142,7 @@ class RowFile(ABC):
             )
         # A column that the names of folders spell is the same in all rows of the file.
         self._constants = {name: _constant(text) for name, text in (partition or {}).items()}
-        kinds = {n: "string" if isinstance(v, str) else NUMBER for n, v in self._constants.items()}
+        kinds = {n: TEXT if isinstance(v, str) else NUMBER for n, v in self._constants.items()}
         self.types: dict[str, str] = dict(columns) | kinds
 
     @property
@@ -116,7 +162,7 @@ class RowFile(ABC):
         """Yield stored columns of a file that is as it was."""
         first = 0
         for group, batch in self._batches(columns, n_rows):
-            yield Block(_matrix(batch, columns), first, group)
+            yield Block(number_rows(batch, columns), first, group)
             first += batch.num_rows
 
     def _stored(self, columns: Sequence[str]) -> list[str]:
@@ -138,29 +184,26 @@ class RowFile(ABC):
             yield Block(values, block.first_row, block.row_group)
         self._check()
 
-    def arrow(self, columns: Sequence[str]) -> Iterator[Any]:
+    def arrow(self, columns: Sequence[str], n_rows: int = _BATCH_ROWS) -> Generator[ArrowBlock]:
         """Yield all rows as Arrow record batches; columns that are not numbers as they are."""
         import pyarrow
 
         self._check()
-        for _, batch in self._batches(self._stored(columns), _BATCH_ROWS):
+        first = 0
+        for group, batch in self._batches(self._stored(columns), n_rows):
             arrays = [
-                pyarrow.array([self._constants[name]] * batch.num_rows)
+                pyarrow.repeat(self._constants[name], batch.num_rows)
                 if name in self._constants
                 else batch.column(name)
                 for name in columns
             ]
-            yield pyarrow.record_batch(arrays, names=list(columns))
+            yield ArrowBlock(pyarrow.record_batch(arrays, names=list(columns)), first, group)
+            first += batch.num_rows
+        self._check()
 
-    def table(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
-        """Return all rows as an Arrow table; types are told from all rows, `texts` are text."""
-        import pyarrow
-
-        return pyarrow.Table.from_batches(self.arrow(columns))
-
-    def first_texts(self, columns: Sequence[str]) -> dict[str, list[str]]:
-        """Return how the first values of columns are spelled, in a file that is text."""
-        return {}
+    def read_as(self, kinds: Mapping[str, str]) -> RowFile:
+        """Return the file with columns read as these kinds, as far as it leaves a choice."""
+        return self
 
     def _stat(self) -> tuple[int, int]:
         try:
@@ -190,7 +233,7 @@ class RowFile(ABC):
             raise
         except FormatError as error:
             raise OSError(f"{self.path} cannot be read: {as_sentence(error)}") from error
-        except (OSError, ValueError, EOFError) as error:
+        except READ_ERRORS as error:
             what = str(self.path) if row_group is None else f"Row group {row_group} of {self.path}"
             raise OSError(
                 f"{what} cannot be read: {as_sentence(error)} Write the file anew, or leave it out."
@@ -204,7 +247,7 @@ def _constant(text: str) -> float | str:
     return float(text) if is_number(text) else text
 
 
-def _matrix(batch: Any, columns: Sequence[str]) -> NDArray[np.float64]:
+def number_rows(batch: Any, columns: Sequence[str]) -> NDArray[np.float64]:
     """Return columns of a record batch as rows of a matrix, nulls as NaN."""
     from pyarrow import compute
 

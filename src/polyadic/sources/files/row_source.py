@@ -17,13 +17,24 @@ from numpy.typing import NDArray
 
 from polyadic.rows import holdout
 from polyadic.rows.holdout import Part, row_hash
+from polyadic.rows.inputs import Inputs
 from polyadic.samples.prefetch import read_ahead
-from polyadic.sources.files.paths import Paths, open_files
-from polyadic.sources.files.row_files import NUMBER, Block, CsvFormat, RowFile, RowsError
+from polyadic.sources.files.encoding import Tally, encode_batch, gaps_of, kinds_of
+from polyadic.sources.files.row_files import (
+    NUMBER,
+    Block,
+    RowFile,
+    RowsError,
+    number_rows,
+)
+from polyadic.sources.schema import Schema
+from polyadic.sources.survey import FROM_DTYPE, Survey, named_columns
 
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
 _BATCH_BYTES = 2**21
 _LEAST_ROWS, _MOST_ROWS = 1024, 2**16
+SPLIT_SEED = 2**40
+"""What is added to the seed of a split; seeds of fits are smaller."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +58,11 @@ class RowSource:
     files : list of pathlib.Path
         The files, in the order their rows are read.
     names : list of str
-        The inputs.
+        The columns to predict from.
     targets : list of str
         The targets.
     weight : str or None
         The column of weights.
-    n_dropped : int or None
-        Rows that the last pass left out because a value was missing; None before the first.
     """
 
     def __init__(
@@ -69,10 +78,103 @@ class RowSource:
         self.files = [file.path for file in files]
         self.names, self.targets, self.weight = list(names), list(targets), weight
         self.single_target = single_target
-        self.n_dropped: int | None = None
         self._missing = missing
+        self._schema: Schema | None = None
+        # What the last pass counted; those who read the same rows as others share it.
+        self._last: list[Tally] = []
+        # A part is told by the hash of rows as all rows have them encoded.
         self._part: Part | None = None
-        self._columns = [*names, *targets, *([] if weight is None else [weight])]
+        self._hashed_by: Schema | None = None
+        self._others = [*targets, *([] if weight is None else [weight])]
+        self._columns = [*names, *self._others]
+
+    @property
+    def n_dropped(self) -> int | None:
+        """Rows that the last pass left out because a value was missing; None before the first."""
+        return self._last[0].dropped if self._last else None
+
+    @property
+    def schema(self) -> Schema:
+        """How columns become inputs: as a fit says, or as one pass over the rows tells."""
+        if self._schema is None:
+            self._schema, _ = self.learn_schema()
+        return self._schema
+
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs that the columns become."""
+        return Inputs.of_numbers(self.names) if self.is_plain else self.schema.inputs
+
+    def warn_of_surprises(self) -> None:
+        """Warn of levels and gaps that the fit had not seen, after a pass over all rows."""
+        if self._schema is not None and self._last:
+            self._last[0].surprises.warn(self._schema)
+
+    def learn_schema(self, categorical_features: Any = FROM_DTYPE) -> tuple[Schema, list[str]]:
+        """Read all rows once, and return how their columns become inputs, and doubts about it.
+
+        Parameters
+        ----------
+        categorical_features : "from_dtype", None, or list of names, places or bool
+            Columns that are categories besides those of text.
+        """
+        named = named_columns(categorical_features, self.names, len(self.names))
+        if self.is_plain and not any(named):
+            gaps = np.zeros(len(self.names), dtype=np.int64)
+            for values in self._rows():
+                counts = slice(None) if self.weight is None else values[-1] > 0
+                gaps += np.isnan(values[: len(self.names), counts]).sum(axis=1)
+            return Schema.of_numbers(self.names, len(self.names), gaps), []
+        total, tally = None, Tally(len(self.names))
+        for file in self._files:
+            for batch in self._checked(file, tally):
+                part = self._survey(file, batch, categorical_features)
+                total = part if total is None else total + part
+        self._last[:] = [tally]
+        if total is None:
+            return Schema.of_numbers(self.names, len(self.names)), []
+        return total.schema(), total.doubts()
+
+    def _survey(self, file: RowFile, batch: Any, categorical_features: Any) -> Survey:
+        """Return what the rows that count tell about their columns; an error names the file."""
+        import pyarrow
+
+        weight = None
+        if self.weight is not None:
+            batch = batch.filter(number_rows(batch, [self.weight])[0] > 0)
+            weight = number_rows(batch, [self.weight])[0]
+        frame = pyarrow.Table.from_batches([batch]).select(self.names)
+        try:
+            return Survey.of(frame, categorical_features, weight)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{file.path}: {error}") from error
+
+    def encoded(self, schema: Schema) -> RowSource:
+        """Return the rows as a fit sees them; text of CSV files is read as what it was there.
+
+        Parameters
+        ----------
+        schema : Schema
+            How the columns of the fit became inputs.
+        """
+        schema.check_columns(self.names, len(self.names))
+        kinds = kinds_of(schema, self.names)
+        source = copy(self)
+        source._files = [file.read_as(kinds) for file in self._files]
+        source._schema = schema
+        return source
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns are numbers, which need no encoding."""
+        return all(file.types[name] == NUMBER for file in self._files for name in self.names) and (
+            self._schema is None or self._schema.is_numeric
+        )
+
+    @property
+    def _n_values(self) -> int:
+        """Numbers in an encoded row."""
+        return len(self.inputs) + len(self._others)
 
     @property
     def batch_rows(self) -> int:
@@ -81,18 +183,46 @@ class RowSource:
         They depend on the number of columns alone, so that sums do not depend on how the
         rows are spread over files.
         """
-        rows = _BATCH_BYTES // (8 * len(self._columns))
+        rows = _BATCH_BYTES // (8 * self._n_values)
         return int(np.clip(rows, _LEAST_ROWS, _MOST_ROWS))
 
     @property
     def batch_bytes(self) -> int:
         """Memory that the values of a batch take."""
-        return 8 * len(self._columns) * self.batch_rows
+        return 8 * self._n_values * self.batch_rows
 
     @property
     def n_bytes(self) -> int:
         """Size of the files."""
         return sum(file.n_bytes for file in self._files)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What is done to columns to read them."""
+        found = {name: note for file in reversed(self._files) for name, note in file.notes.items()}
+        return {name: found[name] for name in self._columns if name in found}
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is done to files and columns to read them, a sentence each."""
+        dates = {name for file in self._files for name in file.dates}
+        return [
+            *(f"{file.path}: {remark}." for file in self._files for remark in file.remarks),
+            # How days are spelled is nothing to be wary of.
+            *(f"Column {name!r}: {n}." for name, n in self.notes.items() if name not in dates),
+        ]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What each column is in the first file that has values: a number, text or a date."""
+        return {
+            name: next((file.types[name] for file in self._files if name not in file.empty), NUMBER)
+            for name in self._columns
+        }
+
+    def frames(self) -> Iterator[Any]:
+        """Yield all rows as they are in the files, as record batches of Arrow."""
+        return (block.batch for file in self._files for block in file.arrow(self._columns))
 
     def batches(self) -> Generator[Batch]:
         """Yield all rows; those to come are read while the caller works on these.
@@ -124,6 +254,8 @@ class RowSource:
             raise ValueError(f"`fraction` must be between 0 and 1, got {fraction!r}.")
         if self._part is not None:
             raise ValueError("This source is a part already. Split the one that open_rows returns.")
+        # A fit holds rows out by seeds of its own; by the same hash it would find none.
+        seed += SPLIT_SEED
         hashes = self._first_hashes(seed)
         kept, held_out = holdout.split(len(hashes), lambda _: hashes, fraction, seed)
         return self._take_part(kept), self._take_part(held_out or Part(seed, above=2**64 - 1))
@@ -150,7 +282,10 @@ class RowSource:
 
     def _take_part(self, part: Part) -> RowSource:
         source = copy(self)
-        source._part, source.n_dropped = part, None
+        source._part, source._last = part, []
+        if not self.is_plain:
+            # Those who learn from a part do not know the levels of the others.
+            source._hashed_by, source._schema = self.schema, None
         return source
 
     def _batches(self) -> Generator[Batch]:
@@ -168,7 +303,7 @@ class RowSource:
             yield self._batch(np.concatenate(waiting, axis=1), first)
 
     def _batch(self, values: NDArray[Any], first_row: int) -> Batch:
-        inputs, targets = len(self.names), len(self.targets)
+        inputs, targets = len(values) - len(self._others), len(self.targets)
         return Batch(
             first_row,
             values[:inputs].T,
@@ -177,163 +312,86 @@ class RowSource:
         )
 
     def _rows(self) -> Iterator[NDArray[np.float64]]:
-        """Yield columns × rows of what is left after the check of every row."""
-        dropped, inputs = 0, len(self.names)
+        """Yield inputs, targets and weights × rows of what is left after the check of every row."""
+        tally = Tally(len(self.names))
         for file in self._files:
-            for block in file.blocks(self._columns, self.batch_rows):
-                values = self._check_block(file, block)
-                dropped += block.values.shape[1] - values.shape[1]
-                if self._part is not None:
-                    targets = values[inputs : inputs + len(self.targets)]
-                    values = values[:, self._part.mask(values[:inputs].T, targets.T)]
-                if values.size:
-                    yield values
-        self.n_dropped = dropped
+            yield from (self._numbers if self.is_plain else self._encode)(file, tally)
+        self._last[:] = [tally]
 
-    def _check_block(self, file: RowFile, block: Block) -> NDArray[np.float64]:
-        """Return the values without gaps, or raise an error that says where one is."""
-        values = block.values
+    def _numbers(self, file: RowFile, tally: Tally) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows of a file whose columns are all numbers."""
+        inputs = len(self.names)
+        for block in file.blocks(self._columns, self.batch_rows):
+            keep = self._check(file, block, tally)
+            values = block.values if keep.all() else block.values[:, keep]
+            values[np.isnan(values)] = np.nan  # one NaN by its bits, which are hashed
+            if self._part is not None:
+                targets = values[inputs : inputs + len(self.targets)]
+                values = values[:, self._part.mask(values[:inputs].T, targets.T)]
+            if self._schema is not None:
+                tally.add_gaps(self._schema, values)
+            if values.size:
+                yield values
+
+    def _encode(self, file: RowFile, tally: Tally) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows of a file whose columns become inputs by a schema."""
+        for batch in self._checked(file, tally):
+            encoded = encode_batch(file, batch, self.names, self.schema)
+            tally.surprises += encoded.surprises
+            if len(encoded.X):
+                yield np.concatenate([encoded.X.T, number_rows(batch, self._others)])
+
+    def _checked(self, file: RowFile, tally: Tally) -> Iterator[Any]:
+        """Yield the rows of a file that are left after the check as record batches."""
+        for block in file.arrow(self._columns, _MOST_ROWS):
+            inputs, others = gaps_of(file, block.batch, self.names), self._others
+            values = np.concatenate([inputs, number_rows(block.batch, others)])
+            keep = self._check(file, Block(values, block.first_row, block.row_group), tally)
+            batch = block.batch if keep.all() else block.batch.filter(keep)
+            if self._part is not None:
+                X = self._hashed_values(file, batch)
+                batch = batch.filter(self._part.mask(X, number_rows(batch, self.targets).T))
+            yield batch
+
+    def _hashed_values(self, file: RowFile, batch: Any) -> NDArray[np.float64]:
+        """Return the inputs by whose hash rows are in a part."""
+        if self._hashed_by is None:  # all were numbers when the rows were split
+            return number_rows(batch, self.names).T
+        return encode_batch(file, batch, self.names, self._hashed_by).X
+
+    def _check(self, file: RowFile, block: Block, tally: Tally) -> NDArray[np.bool_]:
+        """Return which rows count, or raise an error that says where one is that cannot."""
+        values, inputs = block.values, len(self.names)
         finite = np.isfinite(values)
         whole = finite.all(axis=0)
-        if not whole.all():
-            if self._missing != "drop":
-                row = int(np.argmin(whole))
-                column = int(np.argmin(finite[:, row]))
-                what = "an infinite value" if np.isinf(values[column, row]) else "no number"
-                raise RowsError(
-                    f"{block.place(file.path, row)} has {what} in column "
-                    f"{self._columns[column]!r}.",
-                    "gap",
-                )
-            values = values[:, whole]
-        if self.weight is not None and (values[-1] < 0).any():
-            row = int(np.argmax(block.values[-1] < 0))
+        if self._missing == "complete" or whole.all():
+            keep = whole
+        else:
+            takes_gaps = self._schema is None or not self._schema.is_whole
+            wrong = np.isinf(values[:inputs]) if takes_gaps else ~finite[:inputs]
+            if self._missing == "keep":
+                wrong = np.concatenate([wrong, ~finite[inputs:]])
+            if wrong.any():
+                raise self._explain_gap(file, block, wrong)
+            keep = finite[inputs:].all(axis=0)
+        if self.weight is not None and (values[-1, keep] < 0).any():
+            row = int(np.argmax(values[-1] < 0))
             raise ValueError(
                 f"{block.place(file.path, row)} has the weight {block.values[-1, row]:g} in column "
                 f"{self.weight!r}. Weights must not be negative; 0 leaves a row out."
             )
-        return values
+        tally.dropped += int(np.count_nonzero(~keep))
+        return np.asarray(keep)
 
-
-def open_rows(
-    path: Paths | Sequence[Paths],
-    target: str | Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    weight: str | None = None,
-    *,
-    missing: str = "error",
-    delimiter: str | None = None,
-    decimal: str = ".",
-    na: Sequence[str] = (),
-) -> RowSource:
-    """Open rows on disk, to pass to ``fit``, ``predict`` and ``score`` in place of X and y.
-
-    Nothing is read but the names and types of the columns.  A fit then reads the files as
-    often as it needs to, a batch at a time, so they may be larger than memory.
-
-    Parameters
-    ----------
-    path : path, or list of paths
-        Parquet, CSV, npy or npz files, by their endings.  A folder stands for the files in it
-        and in the folders in it, a glob such as "rows/*.parquet" for those it matches, both
-        sorted by name.  A folder in it that is called "year=2020" gives its files a column
-        "year".
-    target : str or list of str, optional
-        Column to predict, or several.  Not needed to predict.
-    columns : list of str, optional
-        Columns to predict from; by default all but target, weight and an index that pandas
-        wrote, which must then be the same in all files.  The columns of an npy file are "x0",
-        "x1", ….
-    weight : str, optional
-        Column with the weight of each row.  Rows of weight 0 do not count in a fit.
-    missing : {"error", "drop"}, default="error"
-        What to do about a row with a missing or infinite value in one of these columns:
-        raise an error that says where it is, or leave it out and count it in
-        ``n_dropped``, which a fit keeps as ``n_samples_dropped_``.
-    delimiter : str, optional
-        Of CSV files; by default a comma, or a tab where the name ends in .tsv.
-    decimal : str, default="."
-        Decimal mark of CSV files.
-    na : list of str, optional
-        Texts that stand for a missing value in CSV files, besides the empty one, "NA", "nan",
-        "null" and their like.
-
-    Returns
-    -------
-    source : RowSource
-        Numbers of any type become float64, true and false 1 and 0.  Errors count the rows of
-        a file from 1, the first under the header.
-
-    Examples
-    --------
-    >>> import numpy as np, pyarrow, pyarrow.parquet, tempfile
-    >>> from polyadic import KernelMachineRegressor, open_rows
-    >>> x = np.random.default_rng(0).uniform(size=(2, 1000))
-    >>> table = pyarrow.table({"a": x[0], "b": x[1], "y": np.sin(3 * x[0]) * x[1]})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pyarrow.parquet.write_table(table, f"{folder}/rows.parquet")
-    ...     rows = open_rows(f"{folder}/*.parquet", target="y")
-    ...     model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(rows)
-    ...     model.n_samples_fit_, model.score(rows) > 0.99
-    (1000, True)
-    """
-    if missing not in ("error", "drop"):
-        raise ValueError(f"`missing` must be 'error' or 'drop', got {missing!r}.")
-    files = open_files(path, CsvFormat(delimiter, decimal, tuple(na)))
-    return select_rows(files, target, columns, weight, missing)
-
-
-def select_rows(
-    files: Sequence[RowFile],
-    target: str | Sequence[str] | None,
-    columns: Sequence[str] | None,
-    weight: str | None,
-    missing: str,
-) -> RowSource:
-    """Return the rows of open files; parameters are those of `open_rows`."""
-    targets = [target] if isinstance(target, str) else list(target or ())
-    weights = [] if weight is None else [weight]
-    others = [*targets, *weights]
-    if columns is None:
-        names = [name for name in files[0].types if name not in [*others, *files[0].index]]
-    elif isinstance(columns, str):
-        raise ValueError(f"`columns` must be a list of names, got {columns!r}.")
-    else:
-        names = list(columns)
-    _check_names(files[0], names, others)
-    for file in files:
-        _check_file(file, files[0], [*names, *others], exact=columns is None)
-    return RowSource(files, names, targets, weight, missing, isinstance(target, str))
-
-
-def _check_names(first: RowFile, names: list[str], others: list[str]) -> None:
-    if not names:
-        raise ValueError(f"{first.path} has no column to predict from besides {others}.")
-    every = [*names, *others]
-    for name in every:
-        if every.count(name) > 1:
-            raise ValueError(
-                f"`target`, `columns` and `weight` must name different columns, got {name!r} twice."
-            )
-
-
-def _check_file(file: RowFile, first: RowFile, names: list[str], *, exact: bool) -> None:
-    """Raise unless a file has the columns as numbers; and no others, where none were named."""
-    for name in names:
-        kind = file.types.get(name)
-        if kind is None:
-            raise ValueError(
-                f"{file.path} has no column {name!r}; it has {', '.join(map(repr, file.types))}."
-            )
-        if kind == NUMBER:
-            continue
-        change = f", and numbers in {first.path}" if first.types[name] == NUMBER else ""
-        raise RowsError(
-            f"Column {name!r} of {file.path} must be numbers, but is of type {kind}{change}.",
-            "columns",
-        )
-    extra = [name for name in file.types if name not in [*names, *file.index]]
-    if exact and extra:
-        raise RowsError(
-            f"{file.path} has a column {extra[0]!r} that {first.path} lacks.", "columns"
+    def _explain_gap(self, file: RowFile, block: Block, wrong: NDArray[np.bool_]) -> RowsError:
+        """Return the error of the first row that has what cannot be used."""
+        row = int(np.argmax(wrong.any(axis=0)))
+        column = int(np.argmax(wrong[:, row]))
+        name, where = self._columns[column], block.place(file.path, row)
+        if np.isinf(block.values[column, row]):
+            what = f"{where} has an infinite value in column {name!r}."
+            return RowsError(what, "infinite", value=f"{block.values[column, row]:g}")
+        return RowsError(
+            f"{where} has no number in column {name!r}.",
+            "gap" if name in self._others else "gaps",
         )

@@ -14,7 +14,6 @@ from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.rows.holdout import Part
-from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
@@ -53,7 +52,7 @@ class FileSource:
         store = FileStore(self._rows)
         statistics = store.reduce("statistics", summarise)
         store.n_rows = statistics.n_rows
-        inputs = Inputs.of_numbers(self._rows.names)
+        inputs = self._rows.inputs
         data = Data(
             store,
             statistics,
@@ -71,6 +70,7 @@ class FileSource:
             for batch in batches:
                 # Errors count the rows of files from 1, those of arrays as indices from 0.
                 yield batch, predict(batch.X, batch.first_row + 1)
+        self._rows.warn_of_surprises()
 
     def predict(self, predictor: Predicts) -> NDArray[np.float64]:
         """Return the predictions for all rows."""
