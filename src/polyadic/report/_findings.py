@@ -191,13 +191,20 @@ def _describe_members(model: Any) -> list[MemberFacts]:
             MemberFacts(
                 name,
                 max(layout.n_basis),
-                sum(size > 1 for size in layout.n_basis),
+                _count_used(member),
                 int(member.model.cores[0][0].shape[1]),
                 None if is_trend else float(model.alpha_[index]),
                 float(member.share),
             )
         )
     return found
+
+
+def _count_used(member: Any) -> int:
+    """Return how many inputs a member uses, themselves or a flag of their gaps."""
+    sizes = member.layout.n_basis
+    columns = [member.inputs.columns_of(d) for d in range(len(member.inputs.knots))]
+    return sum(any(sizes[column] > 1 for column in each) for each in columns)
 
 
 def _plain(value: Any) -> Any:
