@@ -65,8 +65,18 @@ def column_features(feature_map, x, n_basis):
     raise NotImplementedError(feature_map)
 
 
+def middle_of(table):
+    """Return where a gap lies in the training range."""
+    return -0.1 + 1.2 * table.gap / (len(table.values) - 1)
+
+
 def table_features(table, x):
-    """Return the values between the knots, by NumPy's own interpolation."""
+    """Return the values between the knots, by NumPy's own interpolation, or those of levels."""
+    if table.n_levels:
+        codes = np.where(np.isnan(x), table.gap, np.minimum(x, table.n_levels))
+        return table.values[codes.astype(int)]
+    if table.gap is not None:
+        x = np.where(np.isnan(x), table.low + (table.high - table.low) * middle_of(table), x)
     n_knots = len(table.values)
     u = (x - table.low) / (table.high - table.low)
     u = np.where(u > 1, 1 + 0.1 * np.tanh((u - 1) / 0.1), u)

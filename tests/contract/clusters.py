@@ -43,7 +43,7 @@ def on_a_cluster(request, engine, problem, chunk_size, workers):
             for a in (rows.X, rows.y, rows.weight)
         ]
         inputs = Inputs.of_numbers(["a"] * rows.X.shape[1])
-        data = DaskSource(*parts, inputs).data(scale_inputs=False)
+        data = DaskSource(*parts, inputs, gaps=True).data(scale_inputs=False)
     as_they_are = View(
         InputScaling.identity(rows.X.shape[1]), TargetScaling(np.zeros(1), np.ones(1))
     )

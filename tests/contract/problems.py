@@ -38,6 +38,8 @@ DAMPED = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
 MERCER, KERNELS = (MercerFeatures(),), ("matern12", "rbf", "", "matern32")
 REAL = (GaussianFeatures(0.3, 1.0), PurePowerFeatures(), Cosines())
 
+LEVELS, GAPS = "levels", "gaps"
+
 
 @dataclass
 class Problem:
@@ -63,6 +65,11 @@ class Problem:
         X = rng.uniform(size=(self.n_rows, len(self.n_basis)))
         if self.tables:  # some rows lie beyond the training range
             X = 1.4 * X - 0.2
+        for d, table in enumerate(self.tables):
+            if table == LEVELS:  # one level more than there are, and gaps
+                X[:, d] = rng.randint(0, 6, self.n_rows)
+            if table in (LEVELS, GAPS):
+                X[rng.uniform(size=self.n_rows) < 0.2, d] = np.nan
         if self.zero == "constant":
             X[:, 1] = 0.0
         weight = rng.uniform(0.1, 3.0, size=self.n_rows) if self.weighted else None
@@ -76,8 +83,7 @@ class Problem:
         """Return the inputs: tables of these kernels, or what they are quantized."""
         if self.tables:
             for kernel, n_basis in zip(self.tables, self.n_basis, strict=True):
-                table = Table.mercer(kernel, 0.3, n_basis=n_basis) if kernel else None
-                yield Unused() if table is None else Tabled(table)
+                yield Tabled(_table(kernel, n_basis)) if kernel else Unused()
             return
         kinds = np.broadcast_to(self.quantized, len(self.n_basis))
         for n_basis, quantized in zip(self.n_basis, kinds, strict=True):
@@ -115,6 +121,15 @@ class Problem:
                 self.rows.X[:] *= 1e-6
 
 
+def _table(kernel, n_basis):
+    """Return the table of a number, of one whose gaps are in the middle, or of levels."""
+    if kernel == LEVELS:
+        return Table.of_levels(0.8, np.arange(6.0, 0.0, -1.0), has_gaps=True, n_basis=n_basis)
+    if kernel == GAPS:
+        return Table.mercer("rbf", 0.3, n_basis=n_basis, middle=0.4)
+    return Table.mercer(kernel, 0.3, n_basis=n_basis)
+
+
 PROBLEMS = [
     Problem("fourier", FOURIER),
     Problem("fourier, weighted", FOURIER, weighted=True),
@@ -147,6 +162,13 @@ PROBLEMS = [
     Problem("mixed, real", (PurePowerFeatures(),), quantized=(True, False), n_basis=(8, 3)),
     Problem("tables", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9)),
     Problem("tables, weighted", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), weighted=True),
+    Problem(
+        "tables, levels and gaps",
+        MERCER,
+        tables=(LEVELS, "matern32", GAPS),
+        n_basis=(4, 5, 6),
+        weighted=True,
+    ),
     Problem("tables, one input", MERCER, tables=("rbf",), n_basis=(5,)),
     Problem("tables, few rows", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), n_rows=1),
     Problem("tables, zeros", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), zero="columns"),

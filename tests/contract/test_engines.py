@@ -98,7 +98,7 @@ QUICK_SOLVERS = {
     *("reference, chunks", "compiled, chunks", "compiled, no state", "compiled, disk, threads"),
     *("compiled, dask", "torch, device"),
 }
-QUICK_TABLES = {"tables, weighted", "tables, at a knot"}
+QUICK_TABLES = {"tables, weighted", "tables, at a knot", "tables, levels and gaps"}
 QUICK_PROBLEMS = {
     *("fourier, weighted", "damped and fourier", "zero columns", "cancelling factor"),
     *("user's and fourier", "powers, zero column", "plain, all kinds", "mixed, zeros"),
