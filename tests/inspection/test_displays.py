@@ -259,14 +259,14 @@ def test_partial_dependence_display_draws_on_a_given_axis():
     assert (area.ax_.get_xlabel(), area.ax_.get_ylabel()) == ("x0", "x1")
 
 
-def test_a_category_is_drawn_as_bars():
+def test_columns_that_are_set_together_are_drawn_as_bars():
     rows = np.column_stack([X[:, :3], X[:, 3] > 0.5, X[:, 3] <= 0.5])
     model = learned(rows=rows)
     display = PartialDependenceDisplay.from_estimator(model, rows, [[3, 4]])
     assert [bar.get_width() for bar in display.bars_] == display.dependence.values.tolist()
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["0, 1", "1, 0"]
-    with pytest.raises(ValueError, match="must be of two columns"):
-        PartialDependenceDisplay.from_estimator(model, rows, [[3, 4], 0])
+    area = PartialDependenceDisplay.from_estimator(model, rows, [[3, 4], 0], resolution=7)
+    assert area.cells_.get_array().shape == (7, 2)
 
 
 def test_an_unfitted_model_has_no_pictures():

@@ -1,14 +1,17 @@
-"""Small tables, fitted through the command, for tests of the report."""
+"""Small tables, and models fitted to them, for tests of the report."""
 
 from __future__ import annotations
 
 import json
 
 import numpy as np
+import pandas as pd
 from click.testing import CliRunner
 
 from polyadic.cli import main
+from polyadic.estimators._tables import schema_of
 from polyadic.estimators.saving import load_with_notes, save
+from polyadic.report import Subject
 
 QUICK = ["--rank", "4", "--n-basis", "4"]
 
@@ -58,7 +61,15 @@ def change_notes(path, out, **changes):
     return str(out)
 
 
-def categories(n_rows, seed=0):
+def subject_of(model, X, **changes):
+    """Return what a report is about; `X` is a table as the model was fitted to, or None."""
+    schema = schema_of(model)
+    rows = None if X is None else schema.encode(X).X
+    known = {"model": model, "X": rows, "target": "y", "names": schema.inputs.names}
+    return Subject(**{**known, **changes})
+
+
+def houses(n_rows, seed=0):
     """Return a table whose target hangs on a category, a number, and hardly on rare levels."""
     rng = np.random.RandomState(seed)
     smoker = np.where(rng.rand(n_rows) < 0.3, "yes", "no")
@@ -66,4 +77,20 @@ def categories(n_rows, seed=0):
     roof[:2], roof[2] = "clay", "metal"
     age = rng.randint(18, 65, n_rows)
     target = 100.0 * age + 9000.0 * (smoker == "yes") + 200_000.0 * (roof != "shingle")
-    return {"age": age, "smoker": smoker, "roof": roof, "target": target}
+    return pd.DataFrame({"age": age, "smoker": smoker, "roof": roof}), target
+
+
+def visits(n_rows=300, seed=0):
+    """Return a table with gaps, dates and an order, whose names are not easy to print."""
+    rng = np.random.RandomState(seed)
+    when = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.randint(0, 900, n_rows), unit="D")
+    size = 10 * rng.rand(n_rows)
+    cost = np.array(["rate_$a_{$", "cost $ per $m", "<b>bold</b>", None], dtype=object)
+    cost = cost[rng.randint(0, 4, n_rows)]
+    order = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    grade = pd.Categorical.from_codes(rng.randint(0, 3, n_rows), dtype=order)
+    y = size + 3 * (when.day_of_week >= 5) + 2 * grade.codes + 3 * (cost == "rate_$a_{$")
+    size[rng.rand(n_rows) < 0.2] = np.nan
+    frame = pd.DataFrame({"size": size, "cost $ of $x": cost, "when": when, "grade": grade})
+    frame.loc[::11, "when"] = pd.NaT
+    return frame, np.asarray(y + when.day_of_year / 100, dtype=float)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import polyadic
+from polyadic.cli import main
 from polyadic.estimators.saving import load_with_notes, save
 from polyadic.members import InputSummary
-from tests.report.tables import QUICK, change_notes, refused, report, run, write_table
+from tests.report.tables import QUICK, change_notes, houses, refused, report, run, write_table
 
 ROWS = np.random.RandomState(0).rand(80, 2)
 COLUMNS = {"a": ROWS[:, 0], "b": ROWS[:, 1], "target": ROWS[:, 0] + ROWS[:, 1] ** 2}
@@ -111,7 +115,7 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
     table = write_table(tmp_path / "t.csv", {"x0": ROWS[:, 0], "x1": ROWS[:, 1], "price": y})
     words = [tmp_path / "mine.polyadic", "--force", "--out", tmp_path / "page.html"]
     assert report(*words)["inputs"] is None
-    assert report(*words)["ranges"] is None
+    assert report(*words)["data"] is None
     numbers = report(words[0], table, *words[1:], "--target", "price")
     assert numbers["errors"]["model"]["r2"] == pytest.approx(model.score(ROWS, y))
     assert len(numbers["inputs"]["curves"]) == 2
@@ -125,6 +129,33 @@ def test_rows_of_the_fit_are_warned_of(folder, tmp_path):
         assert report(folder / "model.polyadic", table, *words)["cautions"]
     others = write_table(tmp_path / "t.csv", {name: v[:50] for name, v in COLUMNS.items()})
     assert not report(folder / "model.polyadic", others, *words)["cautions"]
+
+
+@pytest.mark.slow
+def test_a_table_with_gaps_and_new_levels_is_reported_on(tmp_path):
+    frame, target = houses(300)
+    frame["age"] = frame["age"].mask(frame.index % 9 == 0)
+    frame.assign(target=target).to_csv(tmp_path / "old.csv", index=False)
+    new = frame.assign(target=target)[:100]
+    new.loc[:29, "smoker"], new.loc[30:49, "smoker"] = None, "now and then"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    model, page = tmp_path / "m.polyadic", tmp_path / "page.html"
+    run("fit", tmp_path / "old.csv", "--out", model, *QUICK)
+    numbers = report(model, "--out", page)
+    age, smoker, _ = numbers["data"]
+    assert 0 < age["n_gaps"] < 34
+    assert {label for label, _ in smoker["levels"]} == {"yes", "no"}
+    words = ["report", model, tmp_path / "new.csv", "--out", page, "--json", "--force"]
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("levels that the fit did not see") == 1
+    numbers = json.loads(result.stdout)
+    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "smoker"]
+    assert dict(zip(curve["labels"], curve["rows"], strict=True)).items() > {
+        ("gap", 30),
+        ("not in the fit", 20),
+    }
+    assert len(numbers["errors"]["baselines"]) == 2
 
 
 @pytest.mark.parametrize("name", ["model.polyadic", "t.csv"])

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from sklearn.datasets import make_friedman1
 
 import polyadic
-from polyadic.cli import main
-from polyadic.report import Subject, render
+from polyadic.report import render, write_report
 from polyadic.report._errors import find_errors
 from polyadic.report._findings import find
-from tests.report.tables import QUICK, categories, change_notes, report, run, write_table
+from polyadic.sources.schema import TableWarning
+from tests.report.tables import houses, subject_of, visits
 
 
 @pytest.fixture(scope="module")
@@ -28,126 +28,175 @@ def friedman():
     return model.fit(X, y), X, y
 
 
-def subject_of(model, X, **changes):
-    names = [f"x{place}" for place in range(model.n_features_in_)]
-    return Subject(**{"model": model, "X": X, "target": "y", "names": names, **changes})
+@pytest.fixture(scope="module")
+def categories():
+    frame, y = houses(400)
+    return polyadic.FeatureLearningRegressor(effort=0.2, random_state=0).fit(frame, y), frame, y
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("numbers")
-    table = write_table(folder / "houses.csv", categories(400))
-    model = folder / "model.polyadic"
-    run("fit", table, "--holdout", 0, "--out", model, *QUICK)
-    return folder
+def gaps():
+    frame, y = visits()
+    return polyadic.FeatureLearningRegressor(effort=0.3, random_state=0).fit(frame, y), frame, y
 
 
-def encode(model, columns):
-    """Return the rows as the model sees them: numbers, and codes of levels."""
-    frame = pd.DataFrame(columns).drop(columns="target")
-    return model.schema_.encode(frame).X
+def mean_with(model, frame, **columns):
+    """Return the mean prediction over a table with some columns set to one value."""
+    changed = frame.copy()
+    for name, value in columns.items():
+        changed[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
+    return model.predict(changed).mean()
 
 
-def with_level(model, rows, name, level):
-    """Return what the model predicts for rows that all have a level."""
-    frame = pd.DataFrame(
-        {
-            column.name: np.array(column.levels, dtype=object)[rows[:, place].astype(int)]
-            if column.levels
-            else rows[:, place]
-            for place, column in enumerate(model.schema_.columns)
-        }
-    )
-    return model.predict(frame.assign(**{name: level}))
+def curve_of(found, name):
+    (curve,) = [curve for curve in found.inputs.curves if curve.name == name]
+    return curve
 
 
-@pytest.fixture(scope="module")
-def with_sample(folder):
-    model = polyadic.load(folder / "model.polyadic")
-    rows = encode(model, categories(400))[:300]
-    note = {"inputs": rows, "described": "a sample of 300 of the 400 rows of the fit"}
-    path = change_notes(folder / "model.polyadic", folder / "sample.polyadic", sample=note)
-    return path, model, rows
-
-
-@pytest.mark.slow
-def test_without_rows_there_are_no_curves_and_the_page_says_why(folder, tmp_path):
-    bare = change_notes(folder / "model.polyadic", tmp_path / "bare.polyadic", sample=None)
-    page = tmp_path / "page.html"
-    numbers = report(bare, "--out", page)
-    assert numbers["inputs"] is None
-    text = page.read_text("utf-8")
+def test_without_rows_there_are_no_curves_and_the_page_says_why(categories):
+    subject = subject_of(categories[0], None, model_file="bare.polyadic")
+    assert find(subject).inputs is None
+    text = render(subject)
     assert "figure-dependence" not in text
     assert "figure-importance" not in text
     assert "needs rows, and the model file has none" in text
     assert "polyadic report bare.polyadic rows.csv" in text
+    assert "2 levels: no, yes" in text
 
 
-def test_ranges_are_those_of_all_rows_of_the_fit(with_sample, tmp_path):
-    """Of numbers: the levels of a category have no order."""
-    path, _, _ = with_sample
-    numbers = report(path, "--out", tmp_path / "page.html")
-    age = categories(400)["age"]
-    assert numbers["ranges"] == [["age", age.min(), np.median(age), age.max()]]
-    assert "all rows of the fit" in (tmp_path / "page.html").read_text("utf-8")
+def test_ranges_may_be_those_of_other_rows(categories):
+    """A model file has the ranges of all rows of the fit, and a sample of the rows."""
+    model, frame, _ = categories
+    ranges = np.array([[18.0, 41.0, 64.0], [np.nan] * 3, [np.nan] * 3])
+    subject = subject_of(model, frame[:300], ranges=ranges, ranges_are="all rows of the fit")
+    age, smoker, roof = find(subject).data
+    assert age.span == [18, 41, 64]
+    assert smoker.span is None
+    assert smoker.levels == list(frame["smoker"][:300].value_counts().items())
+    assert roof.n_levels == 3
+    assert "all rows of the fit" in render(subject)
 
 
-def test_a_category_is_one_input_with_a_bar_for_each_level(with_sample, tmp_path):
-    path, model, rows = with_sample
-    numbers = report(path, "--out", tmp_path / "page.html")
-    names = {found["name"] for found in numbers["inputs"]["importances"]}
-    assert names == {"age", "smoker", "roof"}
-    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "smoker"]
-    place, levels = 1, list(model.schema_.columns[1].levels)
-    for label, count, value in zip(curve["labels"], curve["rows"], curve["values"], strict=True):
-        expected = with_level(model, rows, "smoker", label).mean()
-        assert value == pytest.approx(expected, rel=1e-9)
-        assert count == (rows[:, place] == levels.index(label)).sum()
-    assert "a sample of 300 of the 400 rows of the fit" in (tmp_path / "page.html").read_text()
-    assert "target from 3 inputs" in (tmp_path / "page.html").read_text()
+def test_a_category_has_the_mean_prediction_at_each_level(categories):
+    model, frame, _ = categories
+    found = find(subject_of(model, frame))
+    assert {each.name for each in found.inputs.importances} == {"age", "smoker", "roof"}
+    curve = curve_of(found, "smoker")
+    for label, count, value in zip(curve.labels, curve.rows, curve.values, strict=True):
+        assert value == pytest.approx(mean_with(model, frame, smoker=label), rel=1e-9)
+        assert count == (frame["smoker"] == label).sum()
+    assert "y from 3 inputs" in render(subject_of(model, frame))
 
 
-def test_rare_levels_are_grouped(with_sample, tmp_path):
-    path, model, rows = with_sample
-    numbers = report(path, "--out", tmp_path / "page.html")
-    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "roof"]
-    assert curve["labels"] == ["shingle", "other (2 levels)"]
-    assert curve["rows"] == [297, 3]
-    counts = {"clay": 2, "metal": 1}
-    total = sum(n * with_level(model, rows, "roof", level).mean() for level, n in counts.items())
-    assert curve["values"][1] == pytest.approx(total / 3, rel=1e-9)
+def test_rare_levels_are_grouped(categories):
+    model, frame, _ = categories
+    curve = curve_of(find(subject_of(model, frame)), "roof")
+    assert curve.labels == ["shingle", "other (2 levels)"]
+    assert curve.rows == [397, 3]
+    total = sum(
+        count * mean_with(model, frame, roof=level) for level, count in (("clay", 2), ("metal", 1))
+    )
+    assert curve.values[1] == pytest.approx(total / 3, rel=1e-9)
 
 
-def test_gaps_and_levels_that_are_new_have_a_place(with_sample, tmp_path):
-    path, _, _ = with_sample
-    columns = categories(100)
-    columns["smoker"][:30], columns["smoker"][30:50] = "", "now and then"
-    columns["age"] = ["" if i % 9 == 0 else age for i, age in enumerate(columns["age"])]
-    table = write_table(tmp_path / "new.csv", columns)
-    words = ["report", path, table, "--out", tmp_path / "page.html", "--json"]
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == 0, result.output
-    assert result.stderr.count("Warning") == 1
-    numbers = json.loads(result.stdout)
-    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "smoker"]
-    assert {"no value", "not in the fit"} < set(curve["labels"])
-    (curve,) = [c for c in numbers["inputs"]["curves"] if c["name"] == "age"]
-    assert np.isfinite(curve["values"]).all()
-    assert len(numbers["errors"]["baselines"]) == 2
+def test_levels_that_are_new_have_a_place(categories):
+    model, _, _ = categories
+    frame, y = houses(100)
+    frame.loc[:29, "smoker"], frame.loc[30:49, "smoker"] = None, "now and then"
+    frame["age"] = frame["age"].mask(frame.index % 9 == 0)
+    with pytest.warns(TableWarning, match="20 in 'smoker'.*gaps where it had none.*30 in 'smoker'"):
+        predicted = model.predict(frame)
+    found = find(subject_of(model, frame, y=y, actual=y, predicted=predicted))
+    curve = curve_of(found, "smoker")
+    assert {"not in the fit", "gap"} < set(curve.labels)
+    assert sum(curve.rows) == 100
+    assert np.isfinite(curve_of(found, "age").values).all()
+    assert found.errors.baselines[1].r2 is not None
 
 
-@pytest.mark.slow
-def test_a_table_of_many_rows_shows_the_ends_of_all_of_them(folder, tmp_path):
-    columns = categories(3000, seed=1)
-    columns["age"][2345], columns["age"][1234] = 7, 99
-    table = write_table(tmp_path / "new.csv", columns)
-    numbers = report(folder / "model.polyadic", table, "--out", tmp_path / "page.html")
-    ranges = {name: row for name, *row in numbers["ranges"]}
-    assert (ranges["age"][0], ranges["age"][2]) == (7, 99)
-    assert numbers["inputs"]["n_rows"] == 1000
-    text = (tmp_path / "page.html").read_text("utf-8")
+def test_a_table_of_many_rows_shows_the_ends_of_all_of_them(categories):
+    frame, y = houses(3000, seed=1)
+    frame.loc[2345, "age"], frame.loc[1234, "age"] = 7, 99
+    frame.loc[:20, "roof"] = "thatch"
+    subject = subject_of(categories[0], frame, y=y, rows_are="the rows of new.csv")
+    found = find(subject)
+    age = found.data[0]
+    assert (age.span[0], age.span[2]) == (7, 99)
+    assert found.inputs.n_rows == 1000
+    text = render(subject)
     assert "the rows of new.csv" in text
     assert "A random 1,000 of these rows" in text
+
+
+def test_a_gap_is_a_point_of_its_own(gaps):
+    model, frame, _ = gaps
+    found = find(subject_of(model, frame))
+    for name in ("size", "when"):
+        curve = curve_of(found, name)
+        assert curve.n_gaps == frame[name].isna().sum() > 0
+        assert np.isfinite(curve.values).all()
+        assert np.isfinite(curve.percentiles).all()
+    assert curve_of(found, "size").gap == pytest.approx(mean_with(model, frame, size=np.nan))
+    cost = curve_of(found, "cost $ of $x")
+    assert (cost.labels[-1], cost.gap) == ("gap", None)
+    assert cost.rows[-1] == frame["cost $ of $x"].isna().sum()
+    expected = mean_with(model, frame, **{"cost $ of $x": None})
+    assert cost.values[-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_date_matters_as_one_and_is_drawn_by_its_parts(gaps):
+    model, frame, y = gaps
+    found = find(subject_of(model, frame, y=y))
+    assert {each.name for each in found.inputs.importances} == set(frame)
+    weekday = curve_of(found, "when: weekday")
+    assert weekday.labels == ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    counts = frame["when"].dt.day_of_week.value_counts().sort_index()
+    assert weekday.rows == counts.tolist()
+    assert min(weekday.values[5:]) > max(weekday.values[:5]) + 1
+    assert curve_of(found, "grade").labels == ["low", "mid", "high"]
+    when = {each.name: each for each in found.data}["when"]
+    there = frame["when"].dropna()
+    assert when.span[::2] == [str(there.min().date()), str(there.max().date())]
+    assert when.n_gaps == frame["when"].isna().sum()
+
+
+def test_the_page_writes_levels_gaps_and_dates(gaps, tmp_path):
+    model, frame, y = gaps
+    predicted = model.predict(frame)
+    subject = subject_of(model, frame, y=y, actual=y, predicted=predicted)
+    numbers = write_report(subject, tmp_path / "page.html")
+    json.dumps(numbers, allow_nan=False)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    told = {name: cells for name, *cells in rows_of_table(page, "Table of inputs")}
+    n_gaps = frame.isna().sum()
+    assert told["size"][-1] == str(n_gaps["size"])
+    assert told["cost $ of $x"][0] == "category"
+    assert told["cost $ of $x"][1].startswith("3 levels: ")
+    assert told["cost $ of $x"][2] == str(n_gaps["cost $ of $x"])
+    assert "All 4 inputs, dates by their parts" in page
+    for name in ("cost $ of $x", "rate_$a_{$", "cost $ per $m", "&lt;b&gt;bold&lt;/b&gt;"):
+        assert re.search(f">{re.escape(name)}[^<]*</text>", page), name
+    assert "<b>bold" not in page
+
+
+def test_the_ridge_knows_categories_and_gaps():
+    """The target is a line in one column for each level, and in one for gaps."""
+    frame, _ = visits()
+    effect = frame["cost $ of $x"].map({"rate_$a_{$": 5.0, "cost $ per $m": -3.0}).fillna(0.0)
+    y = np.asarray(effect + frame["size"].fillna(20.0), dtype=float)
+    model = polyadic.FeatureLearningRegressor(effort=0.2, random_state=0).fit(frame, y)
+    errors = find_errors(subject_of(model, frame, y=y, actual=y, predicted=model.predict(frame)))
+    assert errors.baselines[1].r2 > 0.99
+
+
+def test_a_model_of_noise_is_reported_on():
+    """No input is used, and a column of other rows may be all gaps."""
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame({"a": rng.rand(60), "b": rng.choice(list("xyz"), 60)})
+    model = polyadic.FeatureLearningRegressor(effort=0.2, random_state=0).fit(frame, rng.rand(60))
+    model.inputs_ = [replace(each, kind="unused", relevance=0.0) for each in model.inputs_]
+    text = render(subject_of(model, frame.assign(a=np.nan)))
+    assert "None of the inputs helps to predict" in text
 
 
 def test_curves_span_where_the_rows_are(friedman):
@@ -337,16 +386,13 @@ def test_curves_go_by_relevance_and_the_table_leads_to_them(automatic):
     assert len(re.findall('<a href="#figure-dependence', page)) == 5
 
 
-def test_categories_lead_to_their_curves(with_sample, tmp_path):
-    path, model, _ = with_sample
-    numbers = report(path, "--out", tmp_path / "page.html")
-    curves = [curve["name"] for curve in numbers["inputs"]["curves"]]
-    learned = {entry["name"]: entry for entry in numbers["learned"]["inputs"]}
-    assert {*learned, *numbers["learned"]["unused"]} == set(model.feature_names_in_)
-    for name, entry in learned.items():
-        if entry["curve"] is not None:
-            assert curves[entry["curve"]] == name
-    assert curves[0] == numbers["learned"]["inputs"][0]["name"]
+def test_categories_lead_to_their_curves(categories):
+    model, frame, _ = categories
+    found = find(subject_of(model, frame))
+    curves = [curve.name for curve in found.inputs.curves]
+    assert {*(each.name for each in found.learned.inputs), *found.learned.unused} == set(frame)
+    assert [curves[each.curve] for each in found.learned.inputs] == curves
+    assert curves == [each.name for each in found.learned.inputs]
 
 
 def test_without_rows_the_relevance_is_there(automatic):

@@ -7,9 +7,12 @@ import shutil
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tests.report.tables import QUICK, run, write_table
+import polyadic
+from polyadic.report import write_report
+from tests.report.tables import subject_of
 
 FIGURES = {
     "predicted",
@@ -31,18 +34,27 @@ SECTIONS = 6
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """Return the report on a model with a long and hostile name among its inputs."""
-    folder = tmp_path_factory.mktemp("report")
+    out = tmp_path_factory.mktemp("report") / "report.html"
     rng = np.random.RandomState(0)
     X = rng.rand(300, 3)
     kind = np.where(rng.rand(300) < 0.5, "<b>bold</b>", "plain")
     y = 4_000_000 * (np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2] + (kind == "plain"))
+    X[rng.rand(300) < 0.1, 1] = np.nan
     long = "a_very_long_name_of_an_input_that_has_no_place_to_break_at_all_whatsoever"
-    names = [long, "<script>alert(1)</script>", "b & c", "kind", "target"]
-    columns = dict(zip(names, [*X.T, kind, y], strict=True))
-    table = write_table(folder / "data.csv", columns)
-    model, out = folder / "model.polyadic", folder / "report.html"
-    run("fit", table, "--out", model, *QUICK)
-    run("report", model, table, "--out", out)
+    names = [long, "<script>alert(1)</script>", "b & c", "kind"]
+    frame = pd.DataFrame(dict(zip(names, [*X.T, kind], strict=True)))
+    model = polyadic.FeatureLearningRegressor(effort=0.3, random_state=0).fit(frame, y)
+    subject = subject_of(
+        model,
+        frame,
+        y=y,
+        actual=y,
+        predicted=model.predict(frame),
+        cautions=["These are the rows of the fit."],
+        facts=[("table", "data.csv")],
+        model_file="model.polyadic",
+    )
+    write_report(subject, out)
     return out
 
 

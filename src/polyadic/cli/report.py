@@ -87,15 +87,9 @@ def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) 
 
 
 def _list_notes(fitted: Fitted) -> list[str]:
-    """Return what was done to columns that are no plain numbers."""
+    """Return what there is to say of columns beside what they hold."""
     lines = (fitted.notes.get("table") or {}).get("columns", [])
-    told = []
-    for line in lines:
-        levels = line["values"] if line["kind"] in ("category", "ordered") else ""
-        parts = [line["kind"] if line["kind"] != "number" else "", levels, line["note"]]
-        if any(parts):
-            told.append(f"{line['column']!r}: {', '.join(part for part in parts if part)}")
-    return told
+    return [f"{line['column']!r}: {line['note']}" for line in lines if line["note"]]
 
 
 def _caution(fitted: Fitted, X: NDArray[np.float64], y: NDArray[np.float64]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
 import narwhals as nw
@@ -30,18 +29,6 @@ def plain_schema(estimator: Any) -> Schema:
     """Return the schema of a fit to named maps: columns of numbers without gaps."""
     names = getattr(estimator, "feature_names_in_", None)
     return Schema.of_numbers(names, estimator.n_features_in_).whole()
-
-
-def of_inputs(estimator: Any) -> Any:
-    """Return a fitted estimator as one of inputs: numbers, codes of levels, and NaN for gaps."""
-    if schema_of(estimator).is_whole:
-        return estimator
-    names = schema_of(estimator).inputs.names
-    view = copy(estimator)
-    # Gaps are nothing new to it, since whoever made inputs of a table has told of them.
-    view.schema_ = Schema.of_numbers(names, len(names), [1] * len(names))
-    view.n_features_in_, view.feature_names_in_ = len(names), np.array(names, dtype=object)
-    return view
 
 
 def keep_schema(estimator: Any, schema: Schema, doubts: Sequence[str]) -> None:

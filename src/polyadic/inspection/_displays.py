@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from polyadic.inspection._checks import input_names
-from polyadic.inspection._numbers import write_number, write_tick
+from polyadic.estimators._tables import schema_of
+from polyadic.inspection._inputs import GAP
+from polyadic.inspection._numbers import write_tick
 from polyadic.inspection._partial import PartialDependence, partial_dependence
+
+_LITERAL: Any = {"parse_math": False}  # a name with dollar signs is a name
 
 
 class _Display:
@@ -157,14 +160,14 @@ class InputRelevanceDisplay(_Display):
                 'FeatureLearningRegressor(feature_maps="auto"), or use `input_effects`.'
             )
         relevance = np.array([summary.relevance for summary in found])
-        return cls(input_names(estimator), relevance).plot(ax=ax)
+        return cls(schema_of(estimator).inputs.names, relevance).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **bar_options: Any) -> Self:
         """Draw one bar for each input, the largest first; options go to ``Axes.barh``."""
         ax = self._begin(ax)
         places, order = np.arange(len(self.names)), np.argsort(-self.relevance, kind="stable")
         self.bars_ = ax.barh(places, self.relevance[order], **bar_options)
-        ax.set_yticks(places, [self.names[index] for index in order])
+        ax.set_yticks(places, [self.names[index] for index in order], **_LITERAL)
         ax.invert_yaxis()
         ax.set_xlabel("relevance")
         return self
@@ -293,10 +296,24 @@ class PredictionDisplay(_Display):
 class PartialDependenceDisplay(_Display):
     """How predictions depend on one input (a line, or bars for a category) or two (a map).
 
+    A gap is a point beside the line, or one more bar.
+
     Parameters
     ----------
     dependence : PartialDependence
         What :func:`partial_dependence` computed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import polyadic
+    >>> from polyadic.inspection import PartialDependenceDisplay
+    >>> frame = pd.DataFrame({"size": range(40), "colour": ["red", "red", "blue", None] * 10})
+    >>> model = polyadic.FeatureLearningRegressor(effort=0.2, random_state=0)
+    >>> model = model.fit(frame, frame["size"] + 10.0 * (frame["colour"] == "red"))
+    >>> display = PartialDependenceDisplay.from_estimator(model, frame, "colour")
+    >>> [label.get_text() for label in display.ax_.get_yticklabels()]
+    ['red', 'blue', 'gap']
     """
 
     def __init__(self, dependence: PartialDependence) -> None:
@@ -318,33 +335,71 @@ class PartialDependenceDisplay(_Display):
         return cls(found).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **options: Any) -> Self:
-        """Draw; options go to ``Axes.plot``, ``Axes.barh`` or ``Axes.contourf``."""
-        found = self.dependence
-        is_category = [grid.ndim == 2 for grid in found.grids]
-        if len(found.grids) == 2 and any(is_category):
-            raise ValueError(
-                "A map of two inputs must be of two columns, got columns that are set together. "
-                "Draw `dependence.values` line by line."
-            )
+        """Draw; options go to ``Axes.plot``, ``barh``, ``contourf`` or ``pcolormesh``."""
         ax = self._begin(ax)
-        ax.set_xlabel(found.names[0])
-        if is_category[0]:
-            self.bars_ = ax.barh(np.arange(len(found.values)), found.values, **options)
-            ax.set_yticks(np.arange(len(found.values)), _row_labels(found.grids[0]))
-            ax.invert_yaxis()
-            ax.set(xlabel="mean prediction", ylabel=found.names[0])
-            return self
-        if len(found.grids) == 1:
-            self.lines_ = ax.plot(found.grids[0], found.values, **options)
-            ax.set_ylabel("mean prediction")
-            return self
-        self.contours_ = ax.contourf(*found.grids, found.values.T, **{"levels": 12, **options})
-        ax.set_ylabel(found.names[1])
+        found = self.dependence
+        if len(found.grids) == 2:
+            self._paint_map(ax, options)
+        elif found.labels[0]:
+            self._paint_bars(ax, options)
+        else:
+            self._paint_curve(ax, options)
         return self
 
+    def _paint_bars(self, ax: Any, options: dict[str, Any]) -> None:
+        found = self.dependence
+        places = np.arange(len(found.values))
+        self.bars_ = ax.barh(places, found.values, **options)
+        ax.set_yticks(places, found.labels[0], **_LITERAL)
+        ax.invert_yaxis()
+        ax.set_xlabel("mean prediction")
+        ax.set_ylabel(found.names[0], **_LITERAL)
 
-def _row_labels(rows: NDArray[np.float64]) -> list[str]:
-    return [", ".join(write_number(value) for value in row) for row in rows]
+    def _paint_curve(self, ax: Any, options: dict[str, Any]) -> None:
+        grid, values = self.dependence.grids[0], self.dependence.values
+        gap = np.isnan(grid)
+        self.lines_ = ax.plot(grid[~gap], values[~gap], **options)
+        if gap.any():
+            beside = grid[~gap].max() + np.ptp(grid[~gap]) * 0.08 if not gap.all() else 0.0
+            self.gap_ = ax.plot(beside, values[gap][0], "o", color=self.lines_[0].get_color())[0]
+            ax.annotate(
+                GAP, (beside, values[gap][0]), (0, 6), textcoords="offset points", ha="center"
+            )
+        if grid.dtype.kind == "M":
+            write_dates(ax.xaxis)
+        ax.set_xlabel(self.dependence.names[0], **_LITERAL)
+        ax.set_ylabel("mean prediction")
+
+    def _paint_map(self, ax: Any, options: dict[str, Any]) -> None:
+        """Draw contours, or a cell for each value of what has levels; gaps of curves have none."""
+        found, axes, values = self.dependence, [], self.dependence.values
+        for place, (grid, labels) in enumerate(zip(found.grids, found.labels, strict=True)):
+            kept = np.ones(len(grid), dtype=bool) if labels else ~np.isnan(grid)
+            values = values.compress(kept, axis=place)
+            axes.append(np.arange(len(grid)) if labels else grid[kept])
+        if any(found.labels):
+            self.cells_ = ax.pcolormesh(*axes, values.T, **{"shading": "nearest", **options})
+        else:
+            self.contours_ = ax.contourf(*axes, values.T, **{"levels": 12, **options})
+        for axis, places, labels in zip((ax.xaxis, ax.yaxis), axes, found.labels, strict=True):
+            if labels:
+                axis.set_ticks(places, labels, **_LITERAL)
+            elif places.dtype.kind == "M":
+                write_dates(axis)
+        if found.labels[0]:
+            ax.tick_params(axis="x", rotation=45)
+        ax.set_xlabel(found.names[0], **_LITERAL)
+        ax.set_ylabel(found.names[1], **_LITERAL)
+
+
+def write_dates(axis: Any) -> None:
+    """Write days since 1970, which is what Matplotlib makes of dates, as dates."""
+    from matplotlib import dates
+
+    tools: Any = dates  # which has no types
+    locator = tools.AutoDateLocator(minticks=3, maxticks=7)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(tools.ConciseDateFormatter(locator))
 
 
 def _use_log_axis(ax: Any) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.inspection._checks import check_arguments, complete_groups
-from polyadic.inspection._terms import blocks
+from polyadic.inspection._inputs import encode_points, places_of
+from polyadic.inspection._partial import mean_predictions
+from polyadic.inspection._terms import Group, blocks, is_filled, predict_rows, product
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,13 @@ class InputEffects:
         The mean prediction at the points asked for, input by input.
     at_rows : ndarray of shape (n_inputs, n_samples)
         The mean prediction at each row's own value of the input.
+    predicted : ndarray of shape (n_samples,)
+        The prediction of each row.
     """
 
     curves: list[NDArray[np.float64]]
     at_rows: NDArray[np.float64]
+    predicted: NDArray[np.float64]
 
     @property
     def importances(self) -> NDArray[np.float64]:
@@ -52,13 +57,13 @@ def input_effects(
     ----------
     estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
         A fitted estimator.
-    X : array-like of shape (n_samples, n_features)
+    X : data frame or array-like of shape (n_samples, n_features)
         The rows.
     inputs : sequence, optional
         Columns, by place or by name, or lists of columns that are set together; by default
-        every column by itself.
+        every column by itself.  The parts of a date go together, unless one is named.
     points : sequence of array-like of shape (n_points, n_columns), optional
-        Where the curves of the inputs are wanted, in their order.
+        Where the curves of the inputs are wanted, in their order and in the terms of `X`.
     target : int
         Which target, where there are several.
 
@@ -78,25 +83,34 @@ def input_effects(
     5
     """
     X, chosen, target = check_arguments(estimator, X, inputs, target)
-    grids = [
-        np.asarray(p, dtype=np.float64).reshape(-1, len(chosen[i])) for i, p in enumerate(points)
-    ]
+    grids = [encode_points(chosen[i], found, "points") for i, found in enumerate(points)]
+    return find_effects(estimator, X, [places_of(group) for group in chosen], grids, target)
+
+
+def find_effects(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    grids: Sequence[NDArray[np.float64]] = (),
+    target: int = 0,
+) -> InputEffects:
+    """Return the effects of inputs by their places, over rows as the model sees them."""
     mean = float(estimator.target_scaling_.mean[target])
-    curves = [np.full(len(grid), mean) for grid in grids]
+    pairs = zip(chosen, grids, strict=False)
+    curves = [mean_predictions(estimator, X, [group], [grid], target) for group, grid in pairs]
     at_rows = np.full((len(chosen), len(X)), mean)
-    for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), grids, target):
+    predicted = np.full(len(X), mean)
+    for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), [], target):
         for group, others in block.without_each():
-            mean_others = block.weight * others.mean(axis=0)
             if group < len(chosen):
+                mean_others = block.weight * others.mean(axis=0)
                 at_rows[group] += _sum_terms(block.rows[group], mean_others)
-            if group in block.points:
-                curves[group] += _sum_terms(block.points[group], mean_others)
-        whole = block.weight * float(block.mean_without([]).sum().real)
+        own = block.weight * product(list(block.rows.values())).sum(axis=1).real
+        predicted += own
+        whole = float(own.mean())
         for group in set(range(len(chosen))) - set(block.rows):
             at_rows[group] += whole
-            if group < len(curves):
-                curves[group] += whole
-    return InputEffects(curves, at_rows)
+    return InputEffects(curves, at_rows, predicted)
 
 
 def permutation_importance(
@@ -112,19 +126,19 @@ def permutation_importance(
     """Return by how much the root mean squared error grows when inputs are shuffled.
 
     Shuffling takes one factor of the model's product from other rows, so that nothing is
-    predicted anew.
+    predicted anew but rows with gaps of numbers.
 
     Parameters
     ----------
     estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
         A fitted estimator.
-    X : array-like of shape (n_samples, n_features)
+    X : data frame or array-like of shape (n_samples, n_features)
         Rows that the model has not seen.
     y : array-like of shape (n_samples,)
         Their targets.
     inputs : sequence, optional
         Columns, by place or by name, or lists of columns that are shuffled together; by
-        default every column by itself.
+        default every column by itself.  The parts of a date go together, unless one is named.
     n_repeats : int
         How often each is shuffled.
     random_state : int
@@ -149,6 +163,20 @@ def permutation_importance(
     """
     X, chosen, target = check_arguments(estimator, X, inputs, target)
     y = _check_column(y, len(X))
+    groups = [places_of(group) for group in chosen]
+    return find_growths(estimator, X, y, groups, n_repeats, random_state, target)
+
+
+def find_growths(
+    estimator: Any,
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    chosen: Sequence[Group],
+    n_repeats: int = 5,
+    random_state: int = 0,
+    target: int = 0,
+) -> NDArray[np.float64]:
+    """Return the growth of the error by the places of inputs, over rows as the model sees them."""
     rng = np.random.RandomState(random_state)
     orders = [rng.permutation(len(X)) for _ in range(n_repeats)]
     mean = float(estimator.target_scaling_.mean[target])
@@ -163,6 +191,13 @@ def permutation_importance(
                 shuffled[group, repeat] += block.weight * response
         plain += whole
         shuffled[[g for g in range(len(chosen)) if g not in block.rows]] += whole
+    filled = is_filled(estimator, X)
+    for repeat, order in enumerate(orders if filled.any() else []):
+        some = filled | filled[order]
+        for index, places in enumerate(chosen):
+            rows = X[some]
+            rows[:, list(places)] = X[order[some]][:, list(places)]
+            shuffled[index, repeat, some] = predict_rows(estimator, rows, target)
     return np.asarray(_rmse(y, shuffled) - _rmse(y, plain))
 
 
@@ -178,10 +213,11 @@ def interaction_strengths(
     ----------
     estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
         A fitted estimator.
-    X : array-like of shape (n_samples, n_features)
+    X : data frame or array-like of shape (n_samples, n_features)
         The rows.
     inputs : sequence
-        Columns, by place or by name, or lists of columns that are set together.
+        Columns, by place or by name, or lists of columns that are set together.  The parts of a
+        date go together, unless one is named.
     target : int
         Which target, where there are several.
 
@@ -202,8 +238,15 @@ def interaction_strengths(
     (0, 1)
     """
     X, chosen, target = check_arguments(estimator, X, inputs, target)
+    return find_strengths(estimator, X, [places_of(group) for group in chosen], target)
+
+
+def find_strengths(
+    estimator: Any, X: NDArray[np.float64], chosen: Sequence[Group], target: int = 0
+) -> dict[tuple[int, int], float]:
+    """Return the strengths of pairs by the places of inputs, over rows as the model sees them."""
     pairs = list(combinations(range(len(chosen)), 2))
-    single = input_effects(estimator, X, chosen, target=target).at_rows
+    single = find_effects(estimator, X, chosen, target=target).at_rows
     joint = np.zeros((len(pairs), len(X)))
     for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), [], target):
         rest = block.rows.get(len(chosen), np.ones_like(next(iter(block.rows.values()))))

@@ -6,7 +6,8 @@ rows with some inputs held fixed, the fixed inputs come out of the mean:
     Re Σₚ λₚ Σᵣ a_dpr(g) · mean over rows of Π_{e≠d} a_epr(x_e)
 
 so that N rows and G grid points cost N + G evaluations and not N·G, and the result is the
-exact average of the model's predictions.
+exact average of the model's predictions.  Rows with gaps of numbers, which are filled in by the
+other numbers of the row, have no such form, and are predicted at each point.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.estimators._tables import schema_of
-from polyadic.inspection._checks import check_arguments, complete_groups, input_names
-from polyadic.inspection._terms import Group, blocks
+from polyadic.inspection._checks import check_arguments, complete_groups
+from polyadic.inspection._inputs import Input, encode_points, places_of
+from polyadic.inspection._terms import Group, blocks, is_filled, predict_rows
 
 _MAX_ROWS = 20_000  # at a time: their terms are held in memory
 
@@ -32,19 +33,22 @@ class PartialDependence:
     Parameters
     ----------
     inputs : tuple of int, or of tuples of int
-        The inputs that vary; a tuple for columns that are set together.
+        Places of the inputs that vary, as in `inputs_`; a tuple for columns that are set together.
     names : tuple of str
         Their names.
     grids : tuple of ndarray
-        The values that each takes, of shape (n_points,) or (n_points, n_columns); codes of
-        levels for a category, in the order of ``schema_``.
+        The values that each takes, of shape (n_points,) or (n_points, n_columns): numbers, levels
+        or dates.  A gap is NaN, None or NaT, and stands last.
+    labels : tuple of list of str
+        Names of the values of what has levels, or is set together; empty for a curve.
     values : ndarray
         The mean prediction, one axis for each grid.
     """
 
     inputs: tuple[int | Group, ...]
     names: tuple[str, ...]
-    grids: tuple[NDArray[np.float64], ...]
+    grids: tuple[NDArray[Any], ...]
+    labels: tuple[list[str], ...]
     values: NDArray[np.float64]
 
 
@@ -63,14 +67,17 @@ def partial_dependence(
     ----------
     estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
         A fitted estimator.
-    X : array-like of shape (n_samples, n_features)
+    X : data frame or array-like of shape (n_samples, n_features)
         The rows to average over, such as `predict` takes.
     inputs : int or str, or one or two of them
         Columns, by place or by name.  A list in the place of a column names columns that
-        are set together: ``[["colour=red", "colour=blue"]]`` is one category.
+        are set together.  Of a date each part is an input: ``"when"`` is time itself, and
+        ``"when: weekday"`` its weekday.
     grids : sequence of array-like, optional
-        The values of each input; `resolution` points over its range in `X` by default.  The
-        values of columns that are set together are rows, by default those that `X` has.
+        The values of each input, in the terms of `X`.  By default `resolution` points over its
+        range in `X`, or the 20 levels of a category that the fit saw most often, and a gap where
+        the fit saw gaps.  The values of columns that are set together are rows, by default those
+        that `X` has.
     resolution : int
         Points of a grid.
     target : int
@@ -92,34 +99,100 @@ def partial_dependence(
     (5,)
     >>> partial_dependence(model, X, [[0, 1]], grids=[[[0.0, 0.5], [1.0, 0.5]]]).values.shape
     (2,)
+
+    A category has its levels, and a column with gaps has one point more:
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.0, 2.0, None, 3.0] * 10, "colour": list("abab") * 10})
+    >>> model = polyadic.FeatureLearningRegressor(effort=0.2, random_state=0)
+    >>> model = model.fit(frame, frame["size"].fillna(5) + (frame["colour"] == "a"))
+    >>> partial_dependence(model, frame, "colour").labels
+    (['a', 'b'],)
+    >>> partial_dependence(model, frame, "size", resolution=3).grids
+    (array([ 1.,  2.,  3., nan]),)
     """
-    X, chosen, target = check_arguments(estimator, X, inputs, target)
-    names = input_names(estimator)
+    X, chosen, target = check_arguments(estimator, X, inputs, target, by_part=True)
     if len(chosen) > 2:
         raise ValueError(
             f"`inputs` must name one input or two, got {len(chosen)}: {inputs!r}. Ask for each "
             "pair by itself."
         )
+    groups = [places_of(group) for group in chosen]
     if grids is None:
-        n_levels = schema_of(estimator).inputs.n_levels
-        grids = [
-            _default_grid(X[:, list(group)], resolution, n_levels[group[0]]) for group in chosen
-        ]
-    points = _check_grids(chosen, grids)
+        points = [_default_points(group, X, resolution) for group in chosen]
+    else:
+        points = _check_grids(chosen, grids)
     parts = [X[first : first + _MAX_ROWS] for first in range(0, len(X), _MAX_ROWS)]
     values = sum(
-        len(part) / len(X) * mean_predictions(estimator, part, chosen, points, target)
+        len(part) / len(X) * mean_predictions(estimator, part, groups, points, target)
         for part in parts
     )
+    pairs = list(zip(chosen, points, strict=True))
     return PartialDependence(
-        tuple(group[0] if len(group) == 1 else group for group in chosen),
-        tuple(", ".join(names[place] for place in group) for group in chosen),
-        tuple(p[:, 0] if len(g) == 1 else p for g, p in zip(chosen, points, strict=True)),
+        tuple(places[0] if len(places) == 1 else places for places in groups),
+        tuple(", ".join(each.name for each in group) for group in chosen),
+        tuple(_decode(group, found) for group, found in pairs),
+        tuple(_write(group, found) for group, found in pairs),
         np.asarray(values),
     )
 
 
 def mean_predictions(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    points: Sequence[NDArray[np.float64]],
+    target: int,
+) -> NDArray[np.float64]:
+    """Return the mean prediction at all points, by the closed form for rows that have one."""
+    changed = [place for group in chosen for place in group]
+    by_hand = is_filled(estimator, X, but=changed)
+    total = np.zeros(tuple(len(values) for values in points))
+    if not by_hand.all():
+        total += (1 - by_hand.mean()) * _sum_terms(estimator, X[~by_hand], chosen, points, target)
+    if by_hand.any():
+        total += by_hand.mean() * _predict_each(estimator, X[by_hand], chosen, points, target)
+    for axis, (group, values) in enumerate(zip(chosen, points, strict=True)):
+        at_gap = _are_filled(estimator, X, group, values)
+        if at_gap.any():  # what is put in place of it differs from row to row
+            some = [*points[:axis], values[at_gap], *points[axis + 1 :]]
+            place = (slice(None),) * axis + (at_gap,)
+            total[place] = _predict_each(estimator, X, chosen, some, target)
+    return total
+
+
+def _are_filled(
+    estimator: Any, X: NDArray[np.float64], group: Group, values: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which points of a group are gaps that are filled in."""
+    rows = np.zeros((len(values), X.shape[1]))
+    rows[:, list(group)] = values
+    return is_filled(estimator, rows)
+
+
+def _predict_each(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    points: Sequence[NDArray[np.float64]],
+    target: int,
+) -> NDArray[np.float64]:
+    """Set all rows to each point, predict them, and take the mean."""
+    shape = tuple(len(values) for values in points)
+    total, step = np.zeros(shape), max(1, _MAX_ROWS // shape[-1])
+    for first in range(0, len(X), step):
+        part = X[first : first + step]
+        for outer in np.ndindex(shape[:-1]):
+            rows = np.tile(part, (shape[-1], 1))
+            for group, values, place in zip(chosen, points, outer, strict=False):
+                rows[:, list(group)] = values[place]
+            rows[:, list(chosen[-1])] = np.repeat(points[-1], len(part), axis=0)
+            found = predict_rows(estimator, rows, target)
+            total[outer] += found.reshape(shape[-1], len(part)).sum(axis=1)
+    return total / len(X)
+
+
+def _sum_terms(
     estimator: Any,
     X: NDArray[np.float64],
     chosen: Sequence[Group],
@@ -140,38 +213,41 @@ def mean_predictions(
     return total
 
 
-def _default_grid(
-    columns: NDArray[np.float64], resolution: int, n_levels: int
+def _default_points(
+    group: Sequence[Input], X: NDArray[np.float64], resolution: int
 ) -> NDArray[np.float64]:
-    """Return values from the least to the greatest, or the codes of all levels of a category."""
-    columns = columns[~np.isnan(columns).any(axis=1)]
-    if columns.shape[1] > 1:
-        return np.unique(columns, axis=0)
-    if n_levels:
-        return np.arange(n_levels, dtype=np.float64)
-    if not len(columns):
-        return np.zeros(1)  # of an input without a value, which takes no part
-    return np.linspace(columns.min(), columns.max(), resolution)
+    if len(group) == 1:
+        return group[0].choose_points(group[0].values(X), resolution)[:, None]
+    columns = X[:, places_of(group)]
+    # Gaps are all alike, and come last.
+    rows = np.unique(np.where(np.isnan(columns), np.inf, columns), axis=0)
+    return np.where(np.isinf(rows), np.nan, rows)
 
 
-def _check_grids(chosen: Sequence[Group], grids: Sequence[Any]) -> list[NDArray[np.float64]]:
+def _check_grids(
+    chosen: Sequence[Sequence[Input]], grids: Sequence[Any]
+) -> list[NDArray[np.float64]]:
     """Return each grid as rows, one column for each input of its group."""
     if len(grids) != len(chosen):
         raise ValueError(
             f"`grids` must have one grid for each of the {len(chosen)} inputs, got {len(grids)}. "
             "Pass a list of grids, or None."
         )
-    points = []
-    for group, grid in zip(chosen, grids, strict=True):
-        values = np.asarray(grid, dtype=np.float64)
-        rows = values[:, None] if values.ndim == 1 and len(group) == 1 else values
-        if rows.ndim != 2 or rows.shape[1] != len(group) or not len(rows):
-            shape = "(n_points,)" if len(group) == 1 else f"(n_points, {len(group)})"
-            raise ValueError(
-                f"`grids` must hold values of shape {shape} for {len(group)} column"
-                f"{'s' * (len(group) > 1)}, got shape {values.shape}. Pass a row for each point."
-            )
-        if not np.isfinite(rows).all():
-            raise ValueError("`grids` must be finite, got NaN or infinity. Remove these points.")
-        points.append(rows)
-    return points
+    return [encode_points(group, g, "grids") for group, g in zip(chosen, grids, strict=True)]
+
+
+def _decode(group: Sequence[Input], points: NDArray[np.float64]) -> NDArray[Any]:
+    """Return points in the users' terms."""
+    columns = [each.decode(points[:, [place]]) for place, each in enumerate(group)]
+    if len(columns) == 1:
+        return columns[0]
+    plain = all(column.dtype.kind == "f" for column in columns)
+    return np.column_stack([column if plain else column.astype(object) for column in columns])
+
+
+def _write(group: Sequence[Input], points: NDArray[np.float64]) -> list[str]:
+    """Return the names of points, where they have any."""
+    if len(group) == 1 and not group[0].levels:
+        return []
+    columns = [each.write(points[:, place]) for place, each in enumerate(group)]
+    return [", ".join(texts) for texts in zip(*columns, strict=True)]

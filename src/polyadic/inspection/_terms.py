@@ -4,7 +4,8 @@
 
 A block is some of the rank components of one feature map of one member, in the target's
 units.  All of partial dependence, permutation and interaction are products and means of
-these terms, so that the features of an input are evaluated once, whatever is asked.
+these terms, so that the features of an input are evaluated once, whatever is asked.  Gaps of
+numbers are filled in by the rest of their row, and stay so where another input is changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.features import TensorLayout
+from polyadic.estimators._tables import schema_of
+from polyadic.members import Member
 
 _BLOCK_BYTES = 1e8  # of the terms of one block; products of them take as much again
 
@@ -87,7 +89,7 @@ def blocks(
     scale = float(estimator.target_scaling_.scale[target])
     for member in estimator.members_:
         layout, cores = member.layout, member.model.cores[target]
-        owned = _cores_of(layout, groups)
+        owned = _cores_of(member, groups)
         scaled, fixed = member.inputs.apply(X), member.inputs.apply(held)
         for feature_map, weight in zip(layout.maps, member.model.map_weights, strict=True):
             if weight == 0 or member.share == 0:
@@ -125,13 +127,36 @@ def _held_rows(
     return held, spans
 
 
-def _cores_of(layout: TensorLayout, groups: Sequence[Group]) -> dict[int, list[int]]:
-    """Return the cores of each group that has any."""
-    group_of = {place: index for index, group in enumerate(groups) for place in group}
+def _cores_of(member: Member, groups: Sequence[Group]) -> dict[int, list[int]]:
+    """Return the cores of each group that has any; the flag of an input goes with it."""
+    group_of = {
+        column: index
+        for index, group in enumerate(groups)
+        for place in group
+        for column in member.inputs.columns_of(place)
+    }
     owned: dict[int, list[int]] = {}
-    for core, place in enumerate(layout.core_inputs):
-        owned.setdefault(group_of[place], []).append(core)
+    for core, column in enumerate(member.layout.core_inputs):
+        owned.setdefault(group_of[column], []).append(core)
     return owned
+
+
+def is_filled(estimator: Any, X: NDArray[np.float64], but: Sequence[int] = ()) -> NDArray[np.bool_]:
+    """Return which rows have a gap of a number, but for some, that is filled in by the others.
+
+    The model is no product over the inputs of such a row, since one of them hangs on the others.
+    """
+    if all(member.inputs.filling is None for member in estimator.members_):
+        return np.zeros(len(X), dtype=bool)
+    n_levels = schema_of(estimator).inputs.n_levels
+    numbers = [place for place, n in enumerate(n_levels) if not n and place not in but]
+    return np.asarray(np.isnan(X[:, numbers]).any(axis=1))
+
+
+def predict_rows(estimator: Any, X: NDArray[np.float64], target: int) -> NDArray[np.float64]:
+    """Predict one target of rows as the model sees them."""
+    with estimator._predictor().open() as predict:
+        return np.asarray(predict(X)[:, target])
 
 
 def _rank_slices(rank: int, terms: int) -> Iterator[slice]:

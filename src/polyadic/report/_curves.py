@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from polyadic.inspection import write_number, write_tick
-from polyadic.report._drawing import ACCENT, INK, MUTED, Figure, draw, fit_text
+from polyadic.inspection._displays import write_dates
+from polyadic.inspection._inputs import GAP, as_dates
+from polyadic.report._drawing import ACCENT, INK, MUTED, SECOND, Figure, draw, fit_text
 from polyadic.report._inputs import Curve, Inputs, Pair
 
 
 def draw_curves(target: str, inputs: Inputs) -> list[Figure]:
     """Return one picture for each curve."""
-    widest = max(float(np.ptp(curve.values)) for curve in inputs.curves)
+    widest = max((float(np.ptp(curve.values)) for curve in inputs.curves), default=0.0)
     return [
         _draw_curve(target, curve, f"dependence{rank}", widest, inputs.predicted_range)
         for rank, curve in enumerate(inputs.curves)
@@ -32,19 +34,29 @@ def _draw_curve(
             name, lambda ax: _paint_bars(ax, curve, widest), 1.0 + 0.27 * max(3, len(values))
         )
     else:
-        kind, where = "Line chart", [write_number(point) for point in curve.points]
+        kind, where = "Line chart", _write_points(curve)
         svg = draw(name, lambda ax: _paint_line(ax, curve, widest))
     text = (
         f"{kind} of the mean predicted {target} by {curve.name}: least, {low}, at "
         f"{where[least]} and greatest, {high}, at {where[most]}."
     )
     caption = f"{curve.name}: mean predictions from {low} to {high}. {_explain(curve)}"
+    if curve.gap is not None:
+        one = "row has a gap" if curve.n_gaps == 1 else "rows have a gap"
+        told = f"{curve.n_gaps:,} {one}, for which the mean prediction is {write_number(curve.gap)}"
+        text, caption = f"{text} {told}.", f"{caption} {told}: the point beside."
     if values[least] < predicted[0] or values[most] > predicted[1]:
         caption += (
             " Some lie beyond the prediction for any row: in the data this input goes together "
             "with others, and here it is set without them."
         )
     return Figure(name, svg, text, caption)
+
+
+def _write_points(curve: Curve) -> list[str]:
+    if curve.is_time:
+        return [str(day) for day in as_dates(np.array(curve.points)).astype("datetime64[D]")]
+    return [write_number(point) for point in curve.points]
 
 
 def _explain(curve: Curve) -> str:
@@ -72,9 +84,18 @@ def _paint_bars(ax: Any, curve: Curve, widest: float) -> None:
 def _paint_line(ax: Any, curve: Curve, widest: float) -> None:
     few = {"marker": "o", "markersize": 4} if curve.rows else {}
     ax.plot(curve.points, curve.values, color=ACCENT, **few)
-    low, high = _find_limits(curve.values, widest)
+    drawn = [*curve.values, curve.gap] if curve.gap is not None else curve.values
+    low, high = _find_limits(drawn, widest)
     ax.set_ylim(low - 0.1 * (high - low), high)  # room for the marks of the rows
     _paint_rows(ax, curve)
+    if curve.gap is not None:
+        beside = curve.points[-1] + 0.1 * (np.ptp(curve.points) or 1.0)
+        ax.plot(beside, curve.gap, "o", color=SECOND, markersize=5)
+        ax.annotate(
+            GAP, (beside, curve.gap), (0, 5), textcoords="offset points", ha="center", fontsize=8
+        )
+    if curve.is_time:
+        write_dates(ax.xaxis)
     ax.set(xlabel=fit_text(curve.name), ylabel="mean prediction")
 
 
@@ -115,6 +136,9 @@ def draw_pair(target: str, pair: Pair) -> Figure:
 def _paint_pair(ax: Any, pair: Pair) -> None:
     first, second = pair.curves
     ax.set_xlabel(fit_text(first.name))
+    for curve, axis in zip(pair.curves, (ax.xaxis, ax.yaxis), strict=True):
+        if curve.is_time:
+            write_dates(axis)
     if second.labels:
         _paint_lines(ax, pair)
         return

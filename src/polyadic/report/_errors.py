@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.estimators._tables import schema_of
 from polyadic.report._subject import Subject
 
 _N_RESAMPLES = 500
 _MAX_PAIRS = 2000  # for pictures and the bootstrap
 _MAX_RIDGE_ROWS = 20_000
-_LEAST_LEVEL_ROWS = 5
 _LEAST_RIDGE_ROWS = 20
-_LEAST_LEVEL_ROWS = 5
+_MAX_LEVELS = 20  # of a category that a ridge regression has columns for
 _MEASURES = ("r2", "rmse", "mae")
 
 
@@ -119,37 +119,35 @@ def _find_baselines(subject: Subject, actual: NDArray[np.float64]) -> list[Measu
     mean = float(subject.model.target_scaling_.mean[0])
     baselines = [measure("the mean of the fit's target", actual, np.full(len(actual), mean))]
     if subject.X is not None and subject.y is not None and len(subject.y) >= _LEAST_RIDGE_ROWS:
-        baselines.append(_measure_ridge(subject))
+        categories = [n > 0 for n in schema_of(subject.model).inputs.n_levels]
+        baselines.append(_measure_ridge(subject.X, subject.y, np.array(categories)))
     return baselines
 
 
-def _measure_ridge(subject: Subject) -> Measured:
-    """Measure a ridge regression on rows that it was not fitted on, five times a fifth."""
+def _measure_ridge(
+    X: NDArray[np.float64], y: NDArray[np.float64], categories: NDArray[np.bool_]
+) -> Measured:
+    """Measure a ridge regression on rows that it was not fitted on, five times a fifth.
+
+    A category is a column for each of its frequent levels, and a gap is the mean, with a column
+    that says where gaps are.
+    """
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import RidgeCV
     from sklearn.model_selection import KFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    assert subject.X is not None
-    assert subject.y is not None
-    some = np.random.RandomState(0).permutation(len(subject.y))[:_MAX_RIDGE_ROWS]
-    y = subject.y[some]
-    columns = zip(subject.names, subject.X[some].T, strict=True)
-    rows = np.column_stack([_numbers(each, name in subject.levels) for name, each in columns])
-    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 8)))
-    predicted = cross_val_predict(ridge, rows, y, cv=KFold(5))
-    return measure("ridge regression, by cross-validation on these rows", y, predicted)
-
-
-def _numbers(values: NDArray[np.float64], is_category: bool) -> NDArray[np.float64]:
-    """Return an input as a ridge takes it: one column for each level that five rows have."""
-    if is_category:
-        codes, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        shown = codes[counts >= _LEAST_LEVEL_ROWS]
-        return np.asarray(values[:, None] == shown, dtype=np.float64)
-    gaps = np.isnan(values)
-    mean = values[~gaps].mean() if not gaps.all() else 0.0
-    return np.where(gaps, mean, values)[:, None]
+    some = np.random.RandomState(0).permutation(len(y))[:_MAX_RIDGE_ROWS]
+    rare: Any = {"max_categories": _MAX_LEVELS, "handle_unknown": "infrequent_if_exist"}
+    columns = make_column_transformer(
+        (SimpleImputer(add_indicator=True, keep_empty_features=True), ~categories),
+        (OneHotEncoder(sparse_output=False, **rare), categories),
+    )
+    ridge = make_pipeline(columns, StandardScaler(), RidgeCV(np.logspace(-3, 4, 8)))
+    predicted = cross_val_predict(ridge, X[some], y[some], cv=KFold(5))
+    return measure("ridge regression, by cross-validation on these rows", y[some], predicted)
 
 
 def _find_calibration(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> list[Decile]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from polyadic.estimators._tables import schema_of
 from polyadic.inspection import short_name
+from polyadic.inspection._inputs import Input, list_inputs
 from polyadic.report._errors import Errors, find_errors
 from polyadic.report._inputs import Inputs, find_inputs
 from polyadic.report._subject import Subject
+
+_MAX_LEVELS = 20  # of a category that are told with their rows
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,8 @@ class LearnedInput:
 
     name: str
     relevance: float
-    kernel: str
-    length_scale: float
+    kernel: str | None
+    length_scale: float | None
     n_basis: int
     curve: int | None
 
@@ -32,6 +36,22 @@ class Learned:
 
     inputs: list[LearnedInput]
     unused: list[str]
+
+
+@dataclass(frozen=True)
+class InputFacts:
+    """What is known of the values of an input.
+
+    `span` is the least value, the median and the greatest, and `levels` the first levels of a
+    category with how many of the rows of the report have each, the most frequent first.
+    """
+
+    name: str
+    kind: str
+    span: list[float | str] | None
+    n_levels: int
+    levels: list[tuple[str, int | None]]
+    n_gaps: int
 
 
 @dataclass(frozen=True)
@@ -51,14 +71,14 @@ class Findings:
     """What a report says in numbers.
 
     `errors` is None where no rows were kept from the fit, `inputs` where there are no rows
-    to look at the model with, `ranges` where nothing is known of its data, and `learned` where
+    to look at the model with, `data` where nothing is known of its inputs, and `learned` where
     the features were named.
     """
 
     errors: Errors | None
     learned: Learned | None
     inputs: Inputs | None
-    ranges: list[tuple[str, float, float, float]] | None
+    data: list[InputFacts] | None
     weights: list[tuple[str, float]]
     members: list[MemberFacts]
     loss: list[float]
@@ -68,18 +88,14 @@ class Findings:
 def find(subject: Subject) -> Findings:
     """Compute all numbers of the report."""
     model = subject.model
-    with warnings.catch_warnings():
-        # The rows are the model's inputs in their order; whoever made them checked the names.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        inputs = find_inputs(subject)
-    ranges = None if subject.all_ranges is None else _ranges_of_numbers(subject)
+    inputs = find_inputs(subject)
     names = [short_name(feature_map) for feature_map in model.feature_maps_]
     pairs = zip(names, map(float, model.feature_weights_), strict=True)
     return Findings(
         errors=find_errors(subject),
         learned=_find_learned(subject, inputs),
         inputs=inputs,
-        ranges=ranges,
+        data=_find_data(subject),
         weights=sorted(pairs, key=lambda pair: -abs(pair[1])),
         members=_describe_members(model),
         loss=[float(value) for value in model.loss_curve_],
@@ -87,15 +103,42 @@ def find(subject: Subject) -> Findings:
     )
 
 
-def _ranges_of_numbers(subject: Subject) -> list[tuple[str, float, float, float]]:
-    """Return least, median and greatest value of the inputs that are numbers and have any."""
-    assert subject.all_ranges is not None
-    pairs = zip(subject.names, subject.all_ranges.tolist(), strict=True)
-    return [
-        (name, low, middle, high)
-        for name, (low, middle, high) in pairs
-        if name not in subject.levels and low == low
-    ]
+def _find_data(subject: Subject) -> list[InputFacts] | None:
+    """Return what is known of the values of each input, by the rows or by the model's schema."""
+    schema = schema_of(subject.model)
+    if schema.is_numeric and subject.ranges is None and subject.X is None:
+        return None
+    pairs = zip(subject.names, list_inputs(schema), strict=True)
+    return [_describe_input(subject, name, each) for name, each in pairs]
+
+
+def _describe_input(subject: Subject, name: str, each: Input) -> InputFacts:
+    (place,) = each.places
+    span, levels = None, list[tuple[str, int | None]]()
+    n_gaps = each.column.n_gaps if each.has_gaps else 0
+    own = None if subject.X is None else each.values(subject.X)
+    if subject.X is not None and subject.ranges is None:
+        n_gaps = int(np.isnan(subject.X[:, place]).sum())
+    if each.levels:
+        codes = np.arange(len(each.levels), dtype=np.float64)[:_MAX_LEVELS]
+        counts: list[int | None] = [None] * len(codes)
+        if own is not None:
+            counts = [int((own == code).sum()) for code in codes]
+        levels = list(zip(each.write(codes), counts, strict=True))
+    elif not np.isnan(found := _find_range(subject, place, own)).any():
+        span = list(each.write(found)) if each.is_time else found.tolist()
+    kind = {"order": "ordered category"}.get(each.column.kind, each.column.kind)
+    return InputFacts(name, kind, span, len(each.levels), levels, n_gaps)
+
+
+def _find_range(
+    subject: Subject, place: int, own: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the least value of an input, the median and the greatest, NaN where none is known."""
+    if subject.ranges is not None:
+        return np.asarray(subject.ranges[place])
+    there = np.empty(0) if own is None else own[~np.isnan(own)]
+    return np.quantile(there, [0, 0.5, 1]) if len(there) else np.full(3, np.nan)
 
 
 def _find_learned(subject: Subject, inputs: Inputs | None) -> Learned | None:
@@ -148,13 +191,20 @@ def _describe_members(model: Any) -> list[MemberFacts]:
             MemberFacts(
                 name,
                 max(layout.n_basis),
-                sum(size > 1 for size in layout.n_basis),
+                _count_used(member),
                 int(member.model.cores[0][0].shape[1]),
                 None if is_trend else float(model.alpha_[index]),
                 float(member.share),
             )
         )
     return found
+
+
+def _count_used(member: Any) -> int:
+    """Return how many inputs a member uses, themselves or a flag of their gaps."""
+    sizes = member.layout.n_basis
+    columns = [member.inputs.columns_of(d) for d in range(len(member.inputs.knots))]
+    return sum(any(sizes[column] > 1 for column in each) for each in columns)
 
 
 def _plain(value: Any) -> Any:

@@ -1,23 +1,20 @@
 """What the inputs do, as far as rows are there to tell.
 
-columns (a category is one) ─► effects at points and rows ─► importance, curves, one pair
+columns ─► importance; inputs, each part of a date by itself ─► curves, one pair
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.inspection import (
-    InputEffects,
-    input_effects,
-    interaction_strengths,
-    partial_dependence,
-    permutation_importance,
-)
+from polyadic.estimators._tables import schema_of
+from polyadic.inspection._importance import find_effects, find_growths, find_strengths
+from polyadic.inspection._inputs import Input, list_columns, list_inputs
+from polyadic.inspection._partial import mean_predictions
 from polyadic.report._subject import Subject
 
 MAX_ROWS = 1000
@@ -30,19 +27,32 @@ _LEAST_INTERACTION = 0.01  # of the standard deviation of the predictions
 
 
 @dataclass(frozen=True)
-class Column:
-    """An input, which may be a category.
+class Points:
+    """The values that the curve of an input is evaluated at, a gap last where rows have any.
 
-    `points` are the values that its curve is evaluated at, and `counts` how many rows have
-    each, where they are values that rows have.
+    `counts` says how many rows have each, where they are values that rows have, and `labels` what
+    those of a category are called; `is_ordered` where that is an order.
     """
 
     name: str
-    places: tuple[int, ...]
-    points: NDArray[np.float64]
+    place: int
+    values: NDArray[np.float64]
     labels: list[str]
     counts: list[int]
-    is_category: bool = False
+    is_ordered: bool = False
+    is_time: bool = False
+
+    @property
+    def is_gap(self) -> NDArray[np.bool_]:
+        """Which of the values is the gap."""
+        return np.isnan(self.values)
+
+    def keep(self, kept: Any) -> Points:
+        """Return some of the values."""
+        places = np.arange(len(self.values))[kept]
+        labels = [self.labels[place] for place in places] if self.labels else []
+        counts = [self.counts[place] for place in places] if self.counts else []
+        return replace(self, values=self.values[places], labels=labels, counts=counts)
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,10 @@ class Importance:
 
 @dataclass(frozen=True)
 class Curve:
-    """The mean prediction at values of a column, and where its rows are.
+    """The mean prediction at values of an input, and where its rows are.
 
-    A category has `labels` and the number of rows of each; other columns have percentiles.
+    A category has `labels` and the number of rows of each; other inputs have percentiles, and what
+    is predicted at a gap where rows have gaps.  Points of a date are days since 1970.
     """
 
     name: str
@@ -77,11 +88,14 @@ class Curve:
     rows: list[int]
     values: list[float]
     percentiles: list[float]
+    gap: float | None = None
+    n_gaps: int = 0
+    is_time: bool = False
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The two columns that act together most: their mean predictions, first by second."""
+    """The two inputs that act together most: their mean predictions, first by second."""
 
     curves: tuple[Curve, Curve]
     values: NDArray[np.float64]
@@ -108,138 +122,153 @@ def find_inputs(subject: Subject) -> Inputs | None:
     if subject.X is None:
         return None
     some = np.random.RandomState(0).permutation(len(subject.X))[:MAX_ROWS]
-    X, model = subject.X[some], subject.model_of_inputs
-    columns = find_columns(subject, X)
+    X, model = subject.X[some], subject.model
+    columns = list_columns(schema_of(model))
     groups = [column.places for column in columns]
-    effects = input_effects(model, X, groups, points=[column.points for column in columns])
-    importances = [
-        Importance(c.name, float(s)) for c, s in zip(columns, effects.importances, strict=True)
-    ]
+    effects = find_effects(model, X, groups)
+    # A date is called what its first part is called, time itself.
+    names = [subject.names[places[0]] for places in groups]
+    pairs = zip(names, effects.importances, strict=True)
+    importances = [Importance(name, float(effect)) for name, effect in pairs]
     if subject.y is not None:
-        growths = permutation_importance(model, X, subject.y[some], groups)
+        growths = find_growths(model, X, subject.y[some], groups)
         importances = [
             Importance(found.name, found.effect, float(growth.mean()), float(growth.std(ddof=1)))
             for found, growth in zip(importances, growths, strict=True)
         ]
     order = sorted(range(len(columns)), key=lambda index: -importances[index].size)
-    first = _choose_curves(model, columns, order)
-    predicted = model.predict(X)
+    first = _choose_curves(model, X, [place for index in order for place in groups[index]])
+    inputs = list_inputs(schema_of(model))
+    own = [inputs[place].values(X) for place in first]
+    points = [
+        choose_points(subject.names[place], inputs[place], values)
+        for place, values in zip(first, own, strict=True)
+    ]
+    curves = find_effects(
+        model, X, [(place,) for place in first], [each.values[:, None] for each in points]
+    ).curves
+    predicted = effects.predicted
     return Inputs(
         len(X),
         (float(predicted.min()), float(predicted.max())),
         [importances[index] for index in order],
-        [_make_curve(X, columns[index], effects, index) for index in first],
-        _find_pair(model, X, [columns[index] for index in first], float(predicted.std())),
+        [_make_curve(*found) for found in zip(own, points, curves, strict=True)],
+        _find_pair(model, X, points, float(predicted.std())),
     )
 
 
-def _choose_curves(model: Any, columns: list[Column], order: list[int]) -> list[int]:
-    """Return the columns to draw: those of most relevance, or else of most importance."""
+def _choose_curves(model: Any, X: NDArray[np.float64], order: list[int]) -> list[int]:
+    """Return the inputs to draw: those of most relevance, or else of most importance."""
+    order = [place for place in order if not np.isnan(X[:, place]).all()]
     learned = getattr(model, "inputs_", None)
     if learned is None:
         return order[:_N_CURVES]
-    relevance = [max(learned[place].relevance for place in c.places) for c in columns]
-    ranked = sorted(order, key=lambda index: -relevance[index])
-    return [index for index in ranked if relevance[index] > 0][:_N_CURVES] or ranked[:1]
+    ranked = sorted(order, key=lambda place: -learned[place].relevance)
+    used = [place for place in ranked if learned[place].relevance > 0]
+    return used[:_N_CURVES] or ranked[:1]
 
 
-def find_columns(subject: Subject, X: NDArray[np.float64]) -> list[Column]:
-    """Return the inputs, categories with the names of their levels."""
-    levels = subject.levels
-    return [
-        _category(name, place, X[:, place], levels[name])
-        if name in levels
-        else _number(name, place, X[:, place])
-        for place, name in enumerate(subject.names)
-    ]
+def choose_points(name: str, each: Input, values: NDArray[np.float64]) -> Points:
+    """Return where the curve of an input is evaluated: at its levels, or where its rows are.
+
+    A number has points from the 1st to the 99th percentile, or the few values there are.
+    """
+    there, (place,) = values[~np.isnan(values)], each.places
+    distinct, counts = np.unique(there, return_counts=True)
+    points, few = distinct, counts.tolist()
+    is_category = each.column.kind == "category"
+    if is_category:
+        order = np.argsort(-counts, kind="stable")
+        points, few = distinct[order], counts[order].tolist()
+    elif not each.levels:
+        low, high = np.quantile(there, [0.01, 0.99])
+        points, few = np.linspace(low, high, _RESOLUTION), []
+        if len(distinct) <= _MAX_DISTINCT:
+            common = (distinct >= low) & (distinct <= high)
+            common = common if common.sum() > 1 else np.ones_like(common)
+            points, few = distinct[common], counts[common].tolist()
+    n_gaps = len(values) - len(there)
+    if n_gaps and each.takes_gaps:
+        points, few = np.append(points, np.nan), [*few, n_gaps] if few else []
+    labels = each.write(points) if each.levels else []
+    return Points(name, place, points, labels, few, not is_category, each.is_time)
 
 
-def _number(name: str, place: int, values: NDArray[np.float64]) -> Column:
-    """Return points from the 1st to the 99th percentile, or the few values there are."""
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return Column(name, (place,), np.zeros((1, 1)), [], [0])
-    low, high = np.quantile(values, [0.01, 0.99])
-    distinct = np.unique(values)
-    if len(distinct) <= _MAX_DISTINCT:
-        common = distinct[(distinct >= low) & (distinct <= high)]
-        points = common if len(common) > 1 else distinct
-        counts = [int((values == point).sum()) for point in points]
-        return Column(name, (place,), points[:, None], [], counts)
-    return Column(name, (place,), np.linspace(low, high, _RESOLUTION)[:, None], [], [])
-
-
-def _category(name: str, place: int, values: NDArray[np.float64], levels: list[str]) -> Column:
-    """Return the levels that rows have, the most common one first; a gap is one of them."""
-    codes, counts = np.unique(values, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    known = [*levels, "not in the fit"]
-    labels = ["no value" if np.isnan(code) else known[int(code)] for code in codes[order]]
-    points = codes[order][:, None]
-    return Column(name, (place,), points, labels, counts[order].tolist(), is_category=True)
-
-
-def _make_curve(X: NDArray[np.float64], column: Column, effects: InputEffects, index: int) -> Curve:
-    values = effects.curves[index]
-    if column.is_category:
-        rows, labels, values = _group_rare(column, values, len(X))
-        return Curve(column.name, [], labels, rows, values.tolist(), [])
-    own = X[:, column.places[0]]
-    own = own[~np.isnan(own)]
-    percentiles = np.quantile(own, np.linspace(0.01, 0.99, 99)).tolist() if len(own) else []
+def _make_curve(own: NDArray[np.float64], points: Points, values: NDArray[np.float64]) -> Curve:
+    if points.labels:
+        rows, labels, values = _group_rare(points, values, len(own))
+        return Curve(points.name, [], labels, rows, values.tolist(), [])
+    there, gap = own[~np.isnan(own)], points.is_gap
+    shown = points.keep(~gap)
     return Curve(
-        column.name, column.points[:, 0].tolist(), [], column.counts, values.tolist(), percentiles
+        points.name,
+        shown.values.tolist(),
+        [],
+        shown.counts,
+        values[~gap].tolist(),
+        np.quantile(there, np.linspace(0.01, 0.99, 99)).tolist(),
+        float(values[gap][0]) if gap.any() else None,
+        len(own) - len(there) if gap.any() else 0,
+        points.is_time,
     )
 
 
 def _group_rare(
-    column: Column, values: NDArray[np.float64], n_rows: int
+    points: Points, values: NDArray[np.float64], n_rows: int
 ) -> tuple[list[int], list[str], NDArray[np.float64]]:
     """Put levels of few rows together: each row of them counts once in their mean."""
-    counts = np.array(column.counts)
+    counts = np.array(points.counts)
     rare = counts < max(5, n_rows / 100)
     rare[_MAX_DISTINCT:] = True
-    if not rare.any():
-        return column.counts, column.labels, values
-    labels = [label for label, is_rare in zip(column.labels, rare, strict=True) if not is_rare]
+    rare[points.is_gap] = False
+    if points.is_ordered or not rare.any():
+        return points.counts, points.labels, values
+    kept = points.keep(~rare)
     n_rare = int(rare.sum())
-    labels.append(f"other ({n_rare} level{'s' * (n_rare > 1)})")
     other = np.average(values[rare], weights=counts[rare])
-    rows = [*counts[~rare].tolist(), int(counts[rare].sum())]
-    return rows, labels, np.append(values[~rare], other)
+    # A gap is no level, and stands last.
+    last = len(kept.values) - int(kept.is_gap.sum())
+    kept.labels.insert(last, f"other ({n_rare} level{'s' * (n_rare > 1)})")
+    kept.counts.insert(last, int(counts[rare].sum()))
+    return kept.counts, kept.labels, np.insert(values[~rare], last, other)
 
 
 def _find_pair(
-    model: Any, X: NDArray[np.float64], columns: list[Column], spread: float
+    model: Any, X: NDArray[np.float64], points: list[Points], spread: float
 ) -> Pair | None:
     """Return the pair that acts together most; None where none does by much of the spread."""
-    if len(columns) < 2:
+    if len(points) < 2:
         return None
-    strengths = interaction_strengths(model, X, [column.places for column in columns])
+    strengths = find_strengths(model, X, [(each.place,) for each in points])
     (first, second), strength = max(strengths.items(), key=lambda item: item[1])
     if strength < _LEAST_INTERACTION * spread:
         return None
     # A category comes second: it is drawn as one line for each of its levels.
-    pair = sorted([columns[first], columns[second]], key=lambda c: (c.is_category, -len(c.points)))
-    shown = [_common_points(column, len(X)) for column in pair]
-    found = partial_dependence(
-        model, X, [list(c.places) for c in pair], grids=[c.points for c in shown]
-    )
+    pair = sorted([points[first], points[second]], key=lambda p: (bool(p.labels), -len(p.values)))
+    shown = [_common_points(each, len(X)) for each in pair]
+    places = [(each.place,) for each in shown]
+    values = mean_predictions(model, X, places, [each.values[:, None] for each in shown], 0)
     one, two = (
-        Curve(c.name, [] if c.is_category else c.points[:, 0].tolist(), c.labels, c.counts, [], [])
-        for c in shown
+        Curve(
+            each.name,
+            [] if each.labels else each.values.tolist(),
+            each.labels,
+            each.counts,
+            [],
+            [],
+            is_time=each.is_time,
+        )
+        for each in shown
     )
-    places = None if two.labels else X[:, [pair[0].places[0], pair[1].places[0]]]
-    if places is not None:
-        places = places[~np.isnan(places).any(axis=1)]
-    return Pair((one, two), found.values, float(strength), places)
+    rows = X[:, [pair[0].place, pair[1].place]]
+    there = None if two.labels else rows[~np.isnan(rows).any(axis=1)]
+    return Pair((one, two), values, float(strength), there)
 
 
-def _common_points(column: Column, n_rows: int) -> Column:
-    """Leave out gaps and levels of few rows, and all but the six most common."""
-    if not column.is_category:
-        return column
-    there = [i for i, code in enumerate(column.points[:, 0]) if not np.isnan(code)]
-    kept = [i for i in there if column.counts[i] >= max(5, n_rows / 100)][:6] or there[:1]
-    labels, counts = [column.labels[i] for i in kept], [column.counts[i] for i in kept]
-    return Column(column.name, column.places, column.points[kept], labels, counts, is_category=True)
+def _common_points(points: Points, n_rows: int) -> Points:
+    """Leave out levels of few rows, all but the six most common, and gaps of what is a curve."""
+    if not points.labels:
+        return points.keep(~points.is_gap)
+    common = np.argsort(-np.array(points.counts), kind="stable")[:6]
+    kept = [place for place in common if points.counts[place] >= max(5, n_rows / 100)]
+    return points.keep(sorted(kept or common[:1]))

@@ -8,6 +8,7 @@ import platform
 from importlib.resources import files
 from typing import Any
 
+from polyadic.estimators._tables import schema_of
 from polyadic.inspection import describe_kernel, write_number, write_part
 from polyadic.report._errors import Errors
 from polyadic.report._figures import make_figures
@@ -47,7 +48,7 @@ def _render(subject: Subject, findings: Findings) -> str:
     environment.filters["count"] = "{:,}".format
     environment.filters["smoothness"] = describe_kernel
     environment.filters["part"] = write_part
-    environment.filters["short"] = lambda value: write_number(value, 2)
+    environment.filters["short"] = lambda value: _write(value, 2)
     environment.filters["score"] = lambda value: _write(None if value is None else round(value, 4))
     folder = files("polyadic.report")
     template = environment.from_string(folder.joinpath("template.html").read_text("utf-8"))
@@ -58,6 +59,7 @@ def _render(subject: Subject, findings: Findings) -> str:
         figures=make_figures(subject, findings),
         svg=Markup,
         cards=[] if findings.errors is None else _cards(findings.errors, subject.measured_on),
+        has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
         n_members=len(subject.model.members_),
         n_trials=len(getattr(subject.model, "selection_", {}).get("stage", [])),
@@ -66,8 +68,10 @@ def _render(subject: Subject, findings: Findings) -> str:
     )
 
 
-def _write(value: float | None) -> str:
-    return "–" if value is None else write_number(value)
+def _write(value: float | str | None, digits: int = 4) -> str:
+    if isinstance(value, str):
+        return value
+    return "–" if value is None else write_number(value, digits)
 
 
 def _list_parameters(model: Any) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from polyadic.estimators._tables import of_inputs, schema_of
+from polyadic.estimators._tables import schema_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Subject:
     model : estimator
         A fitted estimator with one target.
     X : ndarray of shape (n_samples, n_inputs) or None
-        Rows of the data as inputs of the model (numbers, codes of levels, NaN for gaps), for
+        Rows of the data as the model sees them, which is what its schema makes of a table, for
         importance and partial dependence; without them the page has neither.
     target : str
         Name of what is predicted.
@@ -43,7 +42,7 @@ class Subject:
     rows_are : str
         Which rows `X` has.
     ranges : ndarray of shape (n_inputs, 3), optional
-        Least, median and greatest value of each input, NaN where it has none; those of `X` by
+        Least, median and greatest value of each input, NaN where there is none; those of `X` by
         default.
     ranges_are : str, optional
         Which rows `ranges` are of; those of `X` by default.
@@ -80,25 +79,5 @@ class Subject:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the data; the parts of a date are one."""
+        """Number of columns of the data; a date is one."""
         return len(schema_of(self.model).columns)
-
-    @property
-    def levels(self) -> dict[str, list[str]]:
-        """The inputs that are categories, and their levels by their codes."""
-        columns = schema_of(self.model).columns
-        return {c.name: [str(level) for level in c.levels] for c in columns if c.n_levels}
-
-    @property
-    def model_of_inputs(self) -> Any:
-        """The model as one that takes the rows of `X`."""
-        return of_inputs(self.model)
-
-    @property
-    def all_ranges(self) -> NDArray[np.float64] | None:
-        """Least, median and greatest value of each input, where they are known."""
-        if self.ranges is not None or self.X is None:
-            return self.ranges
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "All-NaN slice")
-            return np.asarray(np.nanquantile(self.X, [0, 0.5, 1], axis=0).T)

@@ -12,25 +12,34 @@ _WEEK = 7
 # What follows the name of the column in the name of an input; the first part is time itself.
 TIME, DAY_OF_YEAR, WEEKDAY, TIME_OF_DAY = "", "day of year", "weekday", "time of day"
 DATE_PARTS = (TIME, DAY_OF_YEAR, WEEKDAY, TIME_OF_DAY)
+# At a gap, time itself says so.  Were all parts gaps, always together, then no row would tell what
+# one of them does alone, and a model would be free to say anything of it.
+_AT_GAPS = {DAY_OF_YEAR: 183.0, WEEKDAY: 3.0, TIME_OF_DAY: 12.0}
 
 
 def date_part(microseconds: NDArray[np.float64], part: str) -> NDArray[np.float64]:
-    """Return a part of wall times, given in microseconds since 1970; a gap stays one.
+    """Return a part of wall times, given in microseconds since 1970.
 
     Time itself is in days since 1970, the time of day in hours.  The first of January is day 1
-    of the year, and Monday is weekday 0.
+    of the year, and Monday is weekday 0.  At a gap, time is a gap, and what comes again and again
+    is in its middle.
     """
     if part == TIME:
         return microseconds / _DAY
+    is_gap = np.isnan(microseconds)
+    there = np.where(is_gap, 0.0, microseconds)
+    return np.asarray(np.where(is_gap, _AT_GAPS[part], _cyclic_part(there, part)))
+
+
+def _cyclic_part(microseconds: NDArray[np.float64], part: str) -> NDArray[np.float64]:
     if part == TIME_OF_DAY:
         return np.asarray(np.mod(microseconds, _DAY) / _HOUR)
     days = np.floor(microseconds / _DAY)
     if part == WEEKDAY:
         return np.asarray(np.mod(days + 3, _WEEK))  # 1970 began on a Thursday
-    is_gap = np.isnan(days)
-    dates = np.where(is_gap, 0, days).astype(np.int64).astype("datetime64[D]")
+    dates = days.astype(np.int64).astype("datetime64[D]")
     first = dates.astype("datetime64[Y]").astype("datetime64[D]")
-    return np.where(is_gap, np.nan, (dates - first).astype(np.float64) + 1)
+    return np.asarray((dates - first).astype(np.float64) + 1)
 
 
 @dataclass(frozen=True)

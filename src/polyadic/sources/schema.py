@@ -78,7 +78,8 @@ class Column:
     def encode(self, values: Values, label: str) -> NDArray[np.float64]:
         """Return the inputs that the values of this column become, a column each."""
         if values.gaps.all():  # nothing says of what kind they are
-            return np.full((len(values.gaps), len(self.input_names)), np.nan)
+            nothing = np.full(len(values.gaps), np.nan)
+            return np.column_stack([date_part(nothing, part) for part in self.parts or ("",)])
         if self.kind == "date":
             self._check_date(values, label)
             assert values.array is not None
