@@ -28,7 +28,7 @@ _REMEDIES = {
     "decimal": "Pass --decimal ','.",
     "marks": "Write all numbers with one decimal mark.",
     "encoding": "Pass --encoding cp1252, or another.",
-    "target": "The target must be numbers.",
+    "target": "The target must be numbers; for classes use FeatureLearningClassifier in Python.",
 }
 
 
