@@ -1,0 +1,57 @@
+"""The benchmark of classifiers counts and scores as others do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+
+import numpy as np
+import pytest
+from benchmarks import classes
+from sklearn.metrics import log_loss
+
+
+def probabilities(n=200, seed=0):
+    rng = np.random.RandomState(seed)
+    P = rng.dirichlet([1, 2, 3], n)
+    labels = np.array(["a", "b", "c"])
+    return P, labels, labels[[rng.choice(3, p=p) for p in P]]
+
+
+def test_scores_are_those_of_scikit_learn():
+    P, labels, y = probabilities()
+    found = classes.scores(P, labels, y)
+    assert found["log_loss"] == pytest.approx(log_loss(y, P, labels=labels))
+    assert found["accuracy"] == np.mean(labels[P.argmax(axis=1)] == y)
+
+
+def test_calibration_is_the_gap_between_confidence_and_accuracy():
+    P = np.tile([0.7, 0.3], (10, 1))
+    y = np.array(["a"] * 5 + ["b"] * 5)
+    found = classes.scores(P, np.array(["a", "b"]), y)
+    assert found["calibration"] == pytest.approx(0.2)
+
+
+def test_a_label_that_was_not_there_costs_most():
+    found = classes.scores(np.array([[1.0, 0.0]]), np.array(["a", "b"]), np.array(["z"]))
+    assert found["log_loss"] > 30
+    assert found["accuracy"] == 0
+
+
+@pytest.mark.slow
+def test_the_command_measures_and_writes_the_page(tmp_path, monkeypatch):
+    rng = np.random.RandomState(0)
+    lines = [
+        f"{x:.3f},{'u' if x > 0 else ''},{'yes' if x > 0.2 else 'no'}" for x in rng.normal(size=80)
+    ]
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "MANIFEST.csv").write_text("name,task\ntiny,class\nother,reg\n")
+    with gzip.open(tmp_path / "tables" / "tiny.csv.gz", "wt") as file:
+        file.write("\n".join(["x,level,target", *lines]))
+    command = ["classes", "--data", str(tmp_path), "--out", str(tmp_path), "--splits", "1"]
+    monkeypatch.setattr(sys, "argv", [*command, "--models", "boosting,logistic,polyadic"])
+    classes.main()
+    found = json.loads((tmp_path / "classes.json").read_text())["tables"]["tiny"]
+    assert all("log_loss" in of_model["1"] for of_model in found.values())
+    assert "| tiny |" in (tmp_path / "classes.md").read_text()
