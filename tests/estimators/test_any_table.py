@@ -13,7 +13,12 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 import polyadic
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
+from polyadic import (
+    FeatureLearningClassifier,
+    FeatureLearningRegressor,
+    KernelMachineRegressor,
+    KernelMachineRegressorCV,
+)
 from polyadic.model import als
 from polyadic.sources.schema import TableWarning
 from polyadic.storage.checkpoint import CheckpointError
@@ -333,3 +338,55 @@ def test_a_fit_does_not_go_on_with_other_levels(tmp_path, monkeypatch):
     np.testing.assert_array_equal(
         model.predict(columns), automatic().fit(columns, y).predict(columns)
     )
+
+
+def design(seed=0, n=1_000, columns=2):
+    """Return a few combinations of levels, and the chance of a label at each."""
+    rng = np.random.RandomState(seed)
+    levels = rng.randint(0, 3, size=(n, columns))
+    frame = pd.DataFrame({f"c{d}": np.array(list("xyz"))[levels[:, d]] for d in range(columns)})
+    chance = 1 / (1 + np.exp(2.0 - 1.3 * levels.sum(axis=1)))
+    return frame, chance, rng
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_a_few_combinations_of_levels_are_learned_though_rows_repeat(columns):
+    frame, chance, rng = design(columns=columns)
+    labels = rng.uniform(size=len(chance)) < chance
+    model = FeatureLearningClassifier(random_state=0, effort=0.3).fit(frame, labels)
+    found = model.predict_proba(frame)[:, 1]
+    assert np.abs(found - chance).mean() < 0.06  # that of the mean is 0.2 or more
+    regressor = FeatureLearningRegressor(random_state=0, effort=0.3)
+    assert np.abs(regressor.fit(frame, labels.astype(float)).predict(frame) - chance).mean() < 0.06
+
+
+def test_what_a_level_says_exactly_is_learned_exactly():
+    frame, _, _ = design(columns=1)
+    y = frame["c0"].map({"x": 1.0, "y": 5.0, "z": 9.0})
+    model = FeatureLearningRegressor(random_state=0, effort=0.3).fit(frame, y)
+    assert model.score(frame, y) > 0.999
+
+
+def test_weights_and_order_of_combinations_do_not_matter():
+    frame, chance, rng = design(n=200)
+    y, count = (rng.uniform(size=200) < chance).astype(float), rng.randint(1, 4, 200)
+    options = {"random_state": 0, "effort": 0.2}
+    weighted = FeatureLearningRegressor(**options).fit(frame, y, sample_weight=count)
+    rows = rng.permutation(np.repeat(np.arange(200), count))
+    repeated = FeatureLearningRegressor(**options).fit(frame.iloc[rows], y[rows])
+    np.testing.assert_array_equal(weighted.predict(frame), repeated.predict(frame))
+
+
+def test_a_table_that_is_there_several_times_is_judged_as_once(rng):
+    X = rng.uniform(size=(60, 2))
+    y = np.sin(5 * X[:, 0]) + 0.3 * rng.standard_normal(60)
+    options = {"random_state": 0, "effort": 0.2}
+    once = FeatureLearningRegressor(**options).fit(X, y)
+    often = FeatureLearningRegressor(**options).fit(np.tile(X, (8, 1)), np.tile(y, 8))
+    np.testing.assert_allclose(often.predict(X), once.predict(X), rtol=1e-6)
+
+
+def test_a_target_of_dates_is_an_error():
+    X = np.arange(40.0)[:, None]
+    with pytest.raises(TypeError, match="`y` must hold numbers, got datetime64"):
+        FeatureLearningRegressor().fit(X, pd.Series(pd.date_range("2020", periods=40)))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from polyadic import FeatureLearningRegressor, __version__
 from polyadic.cli.columns import describe_columns
@@ -70,6 +71,11 @@ class Fitted:
 
     def check_single_target(self) -> None:
         """Raise a mistake where the command line has no room for what the model predicts."""
+        if is_classifier(self.model):
+            raise Mistake(
+                "This model is a classifier, and the command line knows regression only. Use it in "
+                "Python: polyadic.load(path).predict_proba(X)."
+            )
         if not self.model.single_target_:
             raise Mistake(
                 "This model has several targets, and the command line has room for one. Use it "

@@ -74,9 +74,8 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         _check_labels(y)
         check_classification_targets(y)
         if self.class_weight is not None:
-            of_class = compute_sample_weight(self.class_weight, y)
             given = _check_sample_weight(to_host(sample_weight), y, ensure_non_negative=True)
-            sample_weight = of_class * given
+            sample_weight = given * _class_weights(self.class_weight, y, given)
         self._classes = np.unique(y[_counts(sample_weight, y)])
         codes = np.searchsorted(self._classes, y)
         return np.minimum(codes, len(self._classes) - 1).astype(np.float64), sample_weight
@@ -229,6 +228,18 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         if not total > 0:
             raise ValueError(f"{source} has no row of positive weight to measure on.")
         return hits / total
+
+
+def _class_weights(
+    class_weight: Any, y: NDArray[Any], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the weight that the class of each row has; balanced classes weigh the same."""
+    if class_weight != "balanced":
+        return np.asarray(compute_sample_weight(class_weight, y))
+    _, place = np.unique(y, return_inverse=True)
+    sums = np.bincount(place, weights=weight)
+    there = sums > 0  # classes whose rows count
+    return np.asarray((weight.sum() / there.sum() / np.where(there, sums, 1.0))[place])
 
 
 def _check_labels(y: NDArray[Any]) -> None:

@@ -96,8 +96,12 @@ def _keep_kinds(X: Any) -> Any:
 
 def check_targets(estimator: Any, y: Any) -> NDArray[np.float64]:
     """Return targets as doubles; an error says which of them are missing."""
+    y = to_host(y)
+    if str(getattr(y, "dtype", "")).startswith(("datetime", "timedelta", "Datetime", "Duration")):
+        raise TypeError(
+            f"`y` must hold numbers, got {y.dtype}. Pass for instance the days since a date."
+        )
     try:
-        y = to_host(y)
         return np.asarray(
             _check_y(y, multi_output=True, y_numeric=True, estimator=estimator), dtype=np.float64
         )

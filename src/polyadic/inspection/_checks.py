@@ -30,6 +30,11 @@ def check_arguments(
 def check_rows(estimator: Any, X: Any) -> NDArray[np.float64]:
     """Return the rows of `X`, which must be such as `predict` takes, as the model sees them."""
     check_is_fitted(estimator)
+    if estimator._link != "identity":
+        raise ValueError(
+            "`estimator` must predict what its tensor says, and this one predicts by way of a "
+            f"{estimator._link} link. Use sklearn.inspection, which takes any model."
+        )
     # A warning is told of the line that called a function of inspection.
     return np.asarray(inputs_to_predict(estimator, to_host(X), stacklevel=6), dtype=np.float64)
 

@@ -173,6 +173,11 @@ class InputRelevanceDisplay(_Display):
         return self
 
 
+def held_out_name(selection: dict[str, Any]) -> str:
+    """Return what held-out rows were judged by: the squared error, or another loss."""
+    return "held_out_loss" if "held_out_loss" in selection else "held_out_mse"
+
+
 class SelectionDisplay(_Display):
     """Held-out error of each trial of an automatic fit, with its rank, and the least so far.
 
@@ -210,7 +215,7 @@ class SelectionDisplay(_Display):
                 "`estimator` must have chosen one rank and penalty for all members, and this one "
                 'has no such trials. Fit FeatureLearningRegressor(feature_maps="auto").'
             )
-        return cls(found["rank"], found["held_out_mse"]).plot(ax=ax)
+        return cls(found["rank"], found[held_out_name(found)]).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **line_options: Any) -> Self:
         """Draw points, each rank with its own mark; options go to ``Axes.plot``."""

@@ -14,6 +14,7 @@ from polyadic.inspection import (
     short_name,
     write_number,
 )
+from polyadic.inspection._displays import held_out_name
 from polyadic.report._curves import draw_curves, draw_pair
 from polyadic.report._drawing import ACCENT, MUTED, Figure, draw, fit_text
 from polyadic.report._errors import Errors
@@ -141,7 +142,7 @@ def _draw_weights(model: Any) -> Figure:
 
 def _draw_search(model: Any) -> Figure:
     """Draw the trials of an automatic fit."""
-    errors, ranks = model.selection_["held_out_mse"], model.selection_["rank"]
+    errors, ranks = model.selection_[held_out_name(model.selection_)], model.selection_["rank"]
     count, best = len(errors), int(np.argmin(errors))
     least = f"{write_number(errors[best])} at rank {ranks[best]}, in trial {best + 1}"
     return Figure(

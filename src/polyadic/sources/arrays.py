@@ -16,7 +16,7 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.losses import LossSum
 from polyadic.rows.arrays import to_device
-from polyadic.rows.copies import merge_copies
+from polyadic.rows.copies import is_design, merge_copies, separate_copies
 from polyadic.rows.holdout import EXACT_ROWS, Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
@@ -62,13 +62,17 @@ class ArraySource:
     def data(self, scale_inputs: bool = True, *, merge: bool = False) -> Data:
         """Return the rows, all of positive weight, as training data.
 
-        With `merge`, copies of a row are merged where rows are few.
+        With `merge`, copies of a row are merged where rows are few, or kept apart where inputs
+        are a few combinations of levels.
         """
-        merge = merge and len(self._rows) <= EXACT_ROWS
-        store = ArrayStore(merge_copies(self._rows) if merge else self._rows, self._device)
+        rows = self._rows
+        apart = merge and rows.groups is None and is_design(rows)
+        merge = merge and not apart and len(rows) <= EXACT_ROWS
+        rows = separate_copies(rows) if apart else merge_copies(rows) if merge else rows
+        store = ArrayStore(rows, self._device)
         statistics = store.reduce("statistics", summarise)
         view = usual_view(statistics, self._inputs, scale_inputs)
-        merged_from = len(self._rows) if merge else None
+        merged_from = len(self._rows) if merge or apart else None
         return Data(
             store, statistics, view, self._inputs, self._single_target, merged_from=merged_from
         )
