@@ -390,3 +390,18 @@ def test_a_target_of_dates_is_an_error():
     X = np.arange(40.0)[:, None]
     with pytest.raises(TypeError, match="`y` must hold numbers, got datetime64"):
         FeatureLearningRegressor().fit(X, pd.Series(pd.date_range("2020", periods=40)))
+
+
+def test_categories_of_intervals_and_of_times_are_levels_like_others(rng):
+    x = pd.Series(rng.uniform(size=60))
+    days = pd.to_datetime(pd.Series(["2020-01-01", "2020-02-01", "2020-03-01"] * 20))
+    frame = pd.DataFrame({"band": pd.cut(x, 3).cat.as_unordered(), "day": days.astype("category")})
+    model = FeatureLearningRegressor(random_state=0, effort=0.2).fit(frame, x)
+    assert [each.n_levels for each in model.schema_.columns] == [3, 3]
+    assert model.score(frame, x) > 0.8
+
+
+def test_a_target_of_text_names_the_classifier():
+    X = np.arange(6.0)[:, None]
+    with pytest.raises(ValueError, match=r"`y` must hold numbers.*FeatureLearningClassifier"):
+        FeatureLearningRegressor().fit(X, list("ababab"))

@@ -107,6 +107,10 @@ def check_targets(estimator: Any, y: Any) -> NDArray[np.float64]:
         )
     except ValueError as error:
         gaps = _find_gaps(y)
+        if not len(gaps) and "could not convert string" in str(error):
+            raise ValueError(
+                f"`y` must hold numbers: {error}. For classes use FeatureLearningClassifier."
+            ) from error
         if not len(gaps):
             raise
         first = ", ".join(str(row) for row in gaps[:_MOST_ROWS])

@@ -215,8 +215,10 @@ def _read_category(series: Any, label: str) -> Values:
     if _repeats([str(level) for level in order]):
         raise TypeError(f"{label} has levels that differ in nothing but their type: {levels}.")
     values = _category(series, order)
-    if values.items is not None and not all(isinstance(each, str) for each in levels):
-        known = {level: plain_level(level) for level in set(values.items) if not is_gap(level)}
+    if values.items is None:
+        return values
+    known = {level: plain_level(level) for level in set(values.items) if not is_gap(level)}
+    if not all(isinstance(level, str) for level in known):
         items = [known.get(item) for item in values.items]
         return Values(values.kind, None, items, values.is_gap, order)
     return values
