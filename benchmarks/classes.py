@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import io
 import json
 import os
 import time
@@ -25,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import machine
-from benchmarks.models import category_names, encoder_of
+from benchmarks import machine, tables
+from benchmarks.models import as_texts, category_names, encoder_of
 from benchmarks.report import BEGIN, END, table
 
 OURS, BOOSTING, CATBOOST, LOGISTIC = "polyadic", "boosting", "catboost", "logistic"
@@ -85,7 +84,8 @@ def measure(packed: bytes, model: str, split: int) -> dict[str, Any]:
     """Return the scores of one model on one split, or why there are none."""
     from sklearn.model_selection import train_test_split
 
-    X, y = frame(packed)
+    X, labels = tables.read_frame(packed)
+    y = labels.astype(str).to_numpy(dtype=object).astype(str)
     shares = {"test_size": 0.2, "random_state": split}
     counts = np.unique(y, return_counts=True)[1]
     stratify = y if counts.min() > 1 else None
@@ -112,17 +112,6 @@ def scores(P: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> dict[str,
         "accuracy": float(right.mean()),
         "calibration": sum(gaps) / len(y),
     }
-
-
-def frame(packed: bytes) -> tuple[Any, NDArray[Any]]:
-    """Return the inputs of a table, text as categories, and its labels as text."""
-    import pandas
-
-    lines = io.BytesIO(gzip.decompress(packed))
-    inputs = pandas.read_csv(lines, keep_default_na=False, na_values=[""])
-    labels = inputs.pop(inputs.columns[-1]).astype(str).to_numpy(dtype=object)
-    texts = [name for name in inputs if not pandas.api.types.is_numeric_dtype(inputs[name])]
-    return inputs.astype(dict.fromkeys(texts, "category")), labels.astype(str)
 
 
 def _fit(model: str, X: Any, y: Any) -> Any:
@@ -152,18 +141,12 @@ class _CatBoost:
         self.model_ = CatBoostClassifier(
             verbose=0, thread_count=1, random_seed=0, allow_writing_files=False
         )
-        self.model_.fit(_texts(X), y, cat_features=category_names(X))
+        self.model_.fit(as_texts(X), y, cat_features=category_names(X))
         self.classes_ = self.model_.classes_
         return self
 
     def predict_proba(self, X: Any) -> Any:
-        return self.model_.predict_proba(_texts(X))
-
-
-def _texts(X: Any) -> Any:
-    return X.assign(
-        **{name: X[name].astype(object).fillna("gap").astype(str) for name in category_names(X)}
-    )
+        return self.model_.predict_proba(as_texts(X))
 
 
 def write(results: dict[str, Any]) -> str:

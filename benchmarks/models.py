@@ -78,16 +78,12 @@ class CatBoost:
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn, told which columns are categories."""
-        self.model_.fit(self._texts(X), y, cat_features=category_names(X))
+        self.model_.fit(as_texts(X), y, cat_features=category_names(X))
         return self
 
     def predict(self, X: Any) -> Any:
         """Return predictions."""
-        return self.model_.predict(self._texts(X))
-
-    def _texts(self, X: Any) -> Any:
-        texts = {n: X[n].astype(object).fillna("gap").astype(str) for n in category_names(X)}
-        return X.assign(**texts) if texts else X
+        return self.model_.predict(as_texts(X))
 
 
 class Ridge:
@@ -131,6 +127,12 @@ def encoder_of(X: Any) -> Any:
     others = [name for name in X.columns if name not in categories]
     hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     return make_column_transformer((numbers, others), (hot, categories))
+
+
+def as_texts(X: Any) -> Any:
+    """Return a data frame whose categories are text, gaps among them; an array as it is."""
+    texts = {n: X[n].astype(object).fillna("gap").astype(str) for n in category_names(X)}
+    return X.assign(**texts) if texts else X
 
 
 def category_names(X: Any) -> list[str]:

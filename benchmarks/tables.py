@@ -57,12 +57,18 @@ def raw_bytes(name: str, folder: str | Path) -> bytes:
 
 def frame(packed: bytes) -> tuple[Any, NDArray[np.float64]]:
     """Return the inputs of a table as a data frame, text as categories, and the target."""
+    inputs, target = read_frame(packed)
+    return inputs, target.to_numpy(dtype=np.float64)
+
+
+def read_frame(packed: bytes) -> tuple[Any, Any]:
+    """Return the inputs of a table as a data frame, text as categories, and its last column."""
     import pandas
 
     inputs = pandas.read_csv(
         io.BytesIO(gzip.decompress(packed)), keep_default_na=False, na_values=[""]
     )
-    target = inputs.pop(inputs.columns[-1]).to_numpy(dtype=np.float64)
+    target = inputs.pop(inputs.columns[-1])
     texts = [name for name in inputs if not pandas.api.types.is_numeric_dtype(inputs[name])]
     return inputs.astype(dict.fromkeys(texts, "category")), target
 

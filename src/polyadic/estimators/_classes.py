@@ -21,6 +21,7 @@ from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.rows import Rows
 from polyadic.rows.tensors import is_tensor, like, to_host
+from polyadic.sources.columns import is_gap
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 
@@ -246,7 +247,7 @@ def _check_labels(y: NDArray[Any]) -> None:
     """Raise where labels of objects are missing, or are of different kinds."""
     if y.dtype.kind != "O":
         return
-    gaps = [row for row, each in enumerate(y) if _is_gap(each)]
+    gaps = [row for row, each in enumerate(y) if is_gap(each)]
     if gaps:
         raise ValueError(
             f"Input y contains NaN: the label is missing in {len(gaps)} of {len(y)} rows, the "
@@ -257,10 +258,6 @@ def _check_labels(y: NDArray[Any]) -> None:
         raise ValueError(
             f"`y` must have labels of one kind, got {' and '.join(kinds)}. Make them all text."
         )
-
-
-def _is_gap(label: Any) -> bool:
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def _counts(sample_weight: Any, y: NDArray[Any]) -> Any:

@@ -159,32 +159,26 @@ class _Sample:
 
     def scaled(self, blend: float) -> NDArray[np.float64]:
         """Return what length scales are learned on; a missing level is one more level."""
-        X = self.units(blend)
-        return np.where(np.isnan(X), np.where(self.levels, -1.0, self.middles(blend)), X)
+        seen = self._see(blend)
+        fill = np.where(self.levels, -1.0, seen.middles)
+        return np.where(np.isnan(seen.X), fill, seen.X)
 
-    def units(self, blend: float) -> NDArray[np.float64]:
-        """Return numbers in units of their range, and levels by their codes."""
-        X = np.asarray(self.scalings[blend].apply(self.rows.X))
-        low, high = self.range(blend)
+    def _see(self, blend: float) -> _Seen:
+        """Return the rows as a scaling shows them, numbers in units of their range."""
+        scaling = self.scalings[blend]
+        X = np.asarray(scaling.apply(self.rows.X))
+        low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        # Beside what is scaled to the unit interval there is what users scaled.
+        own = [len(values) == 1 for values in scaling.values] + [False] * len(scaling.flagged)
+        if any(own):
+            least, greatest, _ = column_ranges(X)
+            low, high = np.where(own, least, low), np.where(own, greatest, high)
         span = np.where((high > low) & ~self.levels, high - low, 1.0)
-        return (X - np.where(self.levels, 0.0, low)) / span
-
-    def middles(self, blend: float) -> NDArray[np.float64]:
-        """Return what a gap of each number is like that is not filled in: the mean of all."""
-        X = self.units(blend)
+        X = (X - np.where(self.levels, 0.0, low)) / span
         there = ~np.isnan(X)
         weight = there if self.rows.weight is None else there * self.rows.weight[:, None]
         sums, total = (weight * np.nan_to_num(X)).sum(axis=0), weight.sum(axis=0)
-        return np.asarray(sums / np.where(total > 0, total, 1))
-
-    def range(self, blend: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the columns: the unit interval, or what users scaled them to."""
-        scaling = self.scalings[blend]
-        scaled = [len(values) > 1 for values in scaling.values] + [True] * len(scaling.flagged)
-        if all(scaled):
-            return np.zeros(len(scaled)), np.ones(len(scaled))
-        low, high, _ = column_ranges(scaling.apply(self.rows.X))
-        return np.where(scaled, 0.0, low), np.where(scaled, 1.0, high)
+        return _Seen(X, low, high, np.asarray(sums / np.where(total > 0, total, 1)))
 
     def layout(
         self, blend: float, evidence: Evidence, gain: float, n_rows: int, settings: Settings
@@ -223,22 +217,31 @@ class _Sample:
 
     def _axes(self, blend: float, evidence: Evidence) -> list[_Number | _Category]:
         """Return what is known of each column besides how finely it is to be resolved."""
-        X, middles, ends = (
-            self.units(blend),
-            self.middles(blend),
-            zip(*self.range(blend), strict=True),
-        )
-        lengths, weight = evidence.length_scales, self.rows.weight
+        seen, lengths, weight = self._see(blend), evidence.length_scales, self.rows.weight
         axes: list[_Number | _Category] = []
-        for d, (n_levels, (low, high)) in enumerate(zip(self.n_levels, ends, strict=True)):
+        for d, n_levels in enumerate(self.n_levels):
             if n_levels:
-                axes.append(_Category.of(X[:, d], weight, n_levels, lengths[d]))
+                axes.append(_Category.of(seen.X[:, d], weight, n_levels, lengths[d]))
                 continue
-            known = np.nan_to_num(X[:, d], nan=middles[d])
-            mass = point_mass(positions(known, 0.0, 1.0), N_KNOTS, weight)
-            range_ = (float(low), float(high))
-            axes.append(_Number(evidence.kernel, lengths[d], range_, mass, float(middles[d])))
+            middle = float(seen.middles[d])
+            place = positions(np.nan_to_num(seen.X[:, d], nan=middle), 0.0, 1.0)
+            ends = (float(seen.low[d]), float(seen.high[d]))
+            mass = point_mass(place, N_KNOTS, weight)
+            axes.append(_Number(evidence.kernel, lengths[d], ends, mass, middle))
         return axes
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Rows as a scaling shows them: numbers in units of their range, and levels by their codes.
+
+    `middles` is what a gap of each number is like that is not filled in: the mean of all.
+    """
+
+    X: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    middles: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
