@@ -105,6 +105,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     max_time: float | None = None
 
     schema_: Schema
+    alpha_: NDArray[np.float64]
     uncertainty_: Uncertainty
     _link: str = "identity"  # of fits from before there were others
 
