@@ -283,7 +283,7 @@ class Schema:
     @property
     def is_numeric(self) -> bool:
         """Whether every column is a number, and so the table an array."""
-        return all(column.kind in ("number", "gaps") for column in self.columns)
+        return all(column.kind == "number" for column in self.columns)
 
     def label(self, place: int) -> str:
         """Return what an error calls a column."""

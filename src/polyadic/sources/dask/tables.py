@@ -47,7 +47,7 @@ def _survey_partition(X: Any, weight: Any, categorical_features: Any) -> Survey 
 
 def encode_lazily(X: Any, schema: Schema) -> Any:
     """Return a collection of inputs; that of numbers is one as it is."""
-    if schema.is_numeric and (holds_numbers(X) or all(c.kind != "gaps" for c in schema.columns)):
+    if schema.is_numeric:
         return X
     X = make_rows_whole(X, tables=True)
     n_inputs = len(schema.inputs)
