@@ -138,7 +138,8 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             with StatusLine(self.verbose == "auto") as status:
                 source = training_source(self, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
-                    self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
+                    known = data.statistics
+                    self.schema_ = self.schema_.with_gaps(known.gaps.tolist(), known.n_rows)
                     fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
