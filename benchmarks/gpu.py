@@ -1,6 +1,6 @@
 """Measure the GPU engine: one command, one short table and a profile.
 
-    python benchmarks/gpu.py [airline] [flights] [automatic] [classes] [billion] [small] [crossover] [profile]
+    python benchmarks/gpu.py [airline] [flights] [automatic] [classes] [billion] [small] ...
 
 Without arguments everything runs.  `flights` needs the file flights3m.npz in the folder
 that the environment variable POLYADIC_DATA names.
@@ -290,7 +290,7 @@ def classes(n_rows: int = 1_000_000) -> Iterator[Row]:
     )
     (X, y, _), (T, u, p) = rows(n_rows, 0), rows(200_000, 2)
     model = FeatureLearningClassifier(device="cuda", random_state=0)
-    model, seconds, peak = timed(lambda: model.fit(X, y))  # noqa: B023
+    model, seconds, peak = timed(lambda: model.fit(X, y))
     reached, least = log_loss(u, model.predict_proba(T)), log_loss(u, p)
     result = f"{seconds:.1f} s, log-loss {reached:.4f}, true odds {least:.4f}, {peak:.1f} GiB"
     yield f"automatic fit of two classes, {n_rows} × 10", result, "20 s"

@@ -42,6 +42,7 @@ from polyadic.sources.data import Data
 
 _GAIN = 0.005  # what a trial must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
+_GROUPS = 2  # of members, where rows are few
 _DOUBLINGS = 2  # of the rank before growing is given up
 _STEADIER = 1.05  # what a way to see the inputs must lower the error by to be left out
 _LEAST_FACTOR, _MOST_FACTOR = 4.0**-8, 4.0**5
@@ -106,7 +107,8 @@ class Search:
         self._on_trial, self._deadline = on_trial, deadline
         self._rngs = [np.random.RandomState(seed) for seed in seeds]
         data.store.reserve_memory(compute)
-        n_groups = 2 if len(seeds) > 1 and data.n_distinct <= FEW_ROWS else 1
+        few = data.n_distinct <= FEW_ROWS
+        n_groups = min(_GROUPS, len(seeds)) if few else 1
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         usual, self._has_loss = data.view, data.view.loss is not None
