@@ -122,8 +122,10 @@ def parts(packed: bytes, split: int) -> tuple[Any, Any, NDArray[Any], NDArray[An
     y = labels.astype(str).to_numpy(dtype=object).astype(str)
     counts = np.unique(y, return_counts=True)[1]
     stratify = y if counts.min() > 1 else None
-    found: Any = train_test_split(X, y, stratify=stratify, test_size=0.2, random_state=split)
-    return tuple(found)  # type: ignore[return-value]
+    X, T, y, u = train_test_split(X, y, stratify=stratify, test_size=0.2, random_state=split)
+    # Some models refuse a column without values, and nobody learns from it.
+    there = X.columns[X.notna().any()]
+    return X[there], T[there], y, u
 
 
 def scores(P: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> dict[str, Any]:
