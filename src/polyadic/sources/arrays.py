@@ -174,7 +174,7 @@ class ArrayStore:
 
     def restrict(self, part: Part) -> ArrayStore:
         """Return the rows of a part, where they are."""
-        return ArrayStore(part.take(self.rows))
+        return ArrayStore(part.take(self.rows), self._device)
 
     def gather(self, part: Part | None) -> ArrayStore:
         """Return the rows of a part, where they are."""
