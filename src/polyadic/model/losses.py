@@ -30,7 +30,7 @@ Column = Any  # one number for each row, an array or a tensor
 _LEAST_CURVATURE = 1e-2
 # Corners of absolute errors are round within this part of the targets' spread.
 _ROUND = 1e-2
-_MOST_EXPONENT = 30.0
+MOST_EXPONENT = 30.0
 # To least squares the labels of few rows may be without noise, but log odds seldom exceed ten.
 _LEAST_PENALTY = 0.05
 _CAREFUL = 4.0  # factor of the curvature for each unit of caution
@@ -275,7 +275,7 @@ class _Logarithmic(Loss):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the logarithm of each mean."""
         mean = np.average(y, axis=0, weights=weight)
-        return np.log(np.maximum(mean, np.exp(-_MOST_EXPONENT))), np.ones(len(mean))
+        return np.log(np.maximum(mean, np.exp(-MOST_EXPONENT))), np.ones(len(mean))
 
 
 @dataclass(frozen=True)
@@ -501,7 +501,7 @@ def class_loss(labels: NDArray[np.float64]) -> Loss:
 
 def _exp(f: Any) -> Any:
     xp = array_namespace(f)
-    return xp.exp(xp.clip(f, min=-_MOST_EXPONENT, max=_MOST_EXPONENT))
+    return xp.exp(xp.clip(f, min=-MOST_EXPONENT, max=MOST_EXPONENT))
 
 
 def _sigmoid(f: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Estimators inside pipelines of scikit-learn, which skl2onnx turns into graphs."""
