@@ -4,5 +4,6 @@ columns ─► rows as a member sees them ─► factors ─► products, and th
 """
 
 from polyadic.export._files import onnx_inputs, to_onnx
+from polyadic.export._pipelines import register_skl2onnx
 
-__all__ = ["onnx_inputs", "to_onnx"]
+__all__ = ["onnx_inputs", "register_skl2onnx", "to_onnx"]

@@ -37,7 +37,7 @@ from polyadic.features.tables import MARGIN, N_KNOTS
 from polyadic.model.cpd import Cores
 
 _TOGETHER = 8  # factors that are computed at a time, a power of two
-_BITS = 3  # of a feature's index that are contracted at a time
+_BITS = 2  # of a feature's index that are contracted at a time
 
 
 @dataclass(frozen=True)

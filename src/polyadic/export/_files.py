@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -104,6 +105,16 @@ def _check(model: Any, dtype: str) -> None:
     if dtype not in _DTYPES:
         raise ValueError(f"`dtype` must be 'float64' or 'float32', got {dtype!r}.")
     check_is_fitted(model)
+    import_onnx()
+
+
+def plain_labels(classifier: Any) -> NDArray[Any]:
+    """Return the labels of a classifier as text, or as numbers."""
+    return np.array(classifier.classes_.tolist())
+
+
+def import_onnx() -> None:
+    """Raise an error that says what to install where onnx is not there."""
     try:
         import onnx  # noqa: F401
     except ImportError as error:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 from sklearn.base import is_classifier
 
 from polyadic._version import __version__
 from polyadic.estimators._tables import schema_of
 from polyadic.export._columns import Door
+from polyadic.export._files import plain_labels
 from polyadic.export._graph import OPSETS, Graph
 from polyadic.export._members import respond, used_inputs, used_members
 from polyadic.export._rows import Rows
@@ -33,8 +34,9 @@ def door_of(estimator: Any, dtype: str) -> Door:
 def write_model(estimator: Any, dtype: str) -> ModelProto:
     """Return a fitted estimator as a model, numbers at its door of some precision."""
     door, graph = door_of(estimator, dtype), Graph("polyadic_")
+    labels = plain_labels(estimator) if is_classifier(estimator) else None
     outputs = []
-    for name, (value, info) in write_outputs(graph, estimator, door, door.names).items():
+    for name, (value, info) in write_outputs(graph, estimator, door, door.names, labels).items():
         if info.type.tensor_type.elem_type == TensorProto.DOUBLE:
             info.type.tensor_type.elem_type = _NUMBERS[dtype]
             value = graph.add("Cast", value, to=_NUMBERS[dtype])
@@ -50,27 +52,31 @@ def write_model(estimator: Any, dtype: str) -> ModelProto:
 
 
 def write_outputs(
-    graph: Graph, estimator: Any, door: Door, names: Sequence[str]
+    graph: Graph,
+    estimator: Any,
+    door: Door,
+    names: Sequence[str],
+    labels: NDArray[Any] | None,
 ) -> dict[str, tuple[str, ValueInfoProto]]:
     """Write a fitted estimator; return the value of each output, numbers as doubles.
 
-    `names` are those of the values that columns are in, one for each or one for all.
+    `names` are those of the values that columns are in, one for each or one for all; `labels` are
+    those of a classifier.
     """
     predictor = estimator._predictor()
     y = invert_link(graph, predictor.link, _respond(graph, predictor, door, names))
-    if not is_classifier(estimator):
+    if labels is None:
         shape: list[Any] = ["rows"]
         if predictor.single_target:
             y = graph.add("Squeeze", y, [1])
         else:
             shape.append(predictor.n_targets)
         return {PREDICTION: (y, _info(PREDICTION, TensorProto.DOUBLE, shape))}
-    classes = np.array(estimator.classes_.tolist())
-    label = graph.add("Gather", classes, graph.add("ArgMax", y, axis=1, keepdims=0))
-    kind = _LABELS.get(classes.dtype.kind, TensorProto.DOUBLE)
+    label = graph.add("Gather", labels, graph.add("ArgMax", y, axis=1, keepdims=0))
+    kind = _LABELS.get(labels.dtype.kind, TensorProto.DOUBLE)
     return {
         LABEL: (label, _info(LABEL, kind, ["rows"])),
-        PROBABILITIES: (y, _info(PROBABILITIES, TensorProto.DOUBLE, ["rows", len(classes)])),
+        PROBABILITIES: (y, _info(PROBABILITIES, TensorProto.DOUBLE, ["rows", len(labels)])),
     }
 
 
