@@ -35,7 +35,6 @@ def register_skl2onnx() -> None:
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import NDArray
     >>> import polyadic
     >>> import skl2onnx
     >>> from sklearn.datasets import make_friedman1
