@@ -30,7 +30,7 @@ _OPTIONS = {
 def register_skl2onnx() -> None:
     """Tell skl2onnx how the estimators of this package become graphs.
 
-    Afterwards ``skl2onnx.to_onnx`` takes pipelines, stacks and searches that have them as steps.
+    Afterwards ``skl2onnx.to_onnx`` takes pipelines and stacks that have them as steps.
 
     Examples
     --------
