@@ -36,7 +36,7 @@ from polyadic.features.maps import even_table
 from polyadic.features.tables import MARGIN, N_KNOTS
 from polyadic.model.cpd import Cores
 
-_TOGETHER = 8  # factors that are computed at a time, a power of two
+_TOGETHER = 4  # factors that are computed at a time, a power of two
 _BITS = 2  # of a feature's index that are contracted at a time
 
 
