@@ -23,11 +23,12 @@ _STYLE = """
 .polyadic{font-family:system-ui,sans-serif;font-size:.85rem;color:inherit;margin:.6rem 0;
 max-width:44rem;overflow-x:auto}
 .polyadic p{margin:.2rem 0 .5rem}
-.polyadic table{border-collapse:collapse;width:100%;color:inherit;background:none}
+.polyadic table{border-collapse:collapse;width:100%;font-size:inherit;color:inherit;background:none}
 .polyadic th,.polyadic td{padding:.15rem .6rem;text-align:left;background:none;color:inherit;
-border:0;border-bottom:1px solid rgba(128,128,128,.3);overflow-wrap:anywhere}
+border:0;border-bottom:1px solid rgba(128,128,128,.3);white-space:nowrap}
+.polyadic td:first-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem}
 .polyadic th{font-weight:600}
-.polyadic .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.polyadic .n{text-align:right;font-variant-numeric:tabular-nums}
 .polyadic .b{width:30%;min-width:5rem}
 .polyadic .b div{height:.7rem;border-radius:2px;background:rgba(58,130,214,.75)}
 .polyadic summary{cursor:pointer;padding:.3rem .6rem}
@@ -136,10 +137,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "".join(parts)
 
 
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value == 0 or abs(value) >= 0.001 else "≈ 0"
+
+
 def _body(rows: Sequence[Sequence[Any]]) -> str:
     lines = []
     for *texts, value, part in rows:
         cells = "".join(f"<td>{escape(str(text))}</td>" for text in texts)
         bar = f'<td class="b"><div style="width:{100 * part:.1f}%"></div></td>'
-        lines.append(f'<tr>{cells}<td class="n">{value:.2g}</td>{bar}</tr>')
+        lines.append(f'<tr>{cells}<td class="n">{_number(value)}</td>{bar}</tr>')
     return f"<tbody>{''.join(lines)}</tbody>"
