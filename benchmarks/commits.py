@@ -1,4 +1,4 @@
-"""Two commits in turn: is one of them slower?
+"""The speed of two commits, run in turn.
 
     python -m benchmarks compare BASE HEAD --rounds 7
 
