@@ -17,7 +17,7 @@ from polyadic.export._graph import OPSETS, Graph
 from polyadic.export._members import respond, used_inputs, used_members
 from polyadic.export._rows import Rows
 from polyadic.members import Predictor
-from polyadic.model.losses import MOST_EXPONENT
+from polyadic.model.losses import MOST_LOG
 
 _IR_VERSION = 8  # the one of the oldest operators that are used
 _NUMBERS = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
@@ -99,7 +99,7 @@ def _respond(graph: Graph, predictor: Predictor, door: Door, names: Sequence[str
 def invert_link(graph: Graph, link: str, f: str) -> str:
     """Return what responses predict, as `polyadic.model.losses.invert_link` does."""
     if link == "log":
-        return graph.add("Exp", graph.add("Clip", f, -MOST_EXPONENT, MOST_EXPONENT))
+        return graph.add("Exp", graph.add("Clip", f, -MOST_LOG, MOST_LOG))
     if link == "logit":
         sides = graph.add("Neg", f), f
         return graph.add("Concat", *(graph.add("Sigmoid", each) for each in sides), axis=1)
