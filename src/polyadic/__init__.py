@@ -9,6 +9,7 @@ from polyadic.estimators import (
     KernelMachineRegressorCV,
 )
 from polyadic.estimators.saving import load, save
+from polyadic.export import onnx_inputs, to_onnx
 from polyadic.sources.files.opening import open_rows
 
 __all__ = [
@@ -19,11 +20,13 @@ __all__ = [
     "KernelMachineRegressorCV",
     "__version__",
     "load",
+    "onnx_inputs",
     "open_rows",
     "save",
+    "to_onnx",
 ]
 
-_SUBPACKAGES = ("datasets", "experiments", "features", "inspection")
+_SUBPACKAGES = ("datasets", "experiments", "export", "features", "inspection")
 
 
 def __getattr__(name: str) -> object:

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ENGINES, Compute, ComputeSpec
+from polyadic.estimators._html import ShownInNotebooks
 from polyadic.estimators._members import (
     SEARCH,
     MemberRun,
@@ -63,7 +64,7 @@ _TOO_FEW_ROWS = 2
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
-class CPDEstimator(CallbackSupportMixin, BaseEstimator):
+class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
     """Base of the estimators: everything but which maps take part, and what is predicted."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
