@@ -1,0 +1,29 @@
+"""What is public, for type checkers; `__init__.py` imports it when it is asked for."""
+
+from polyadic import datasets, experiments, features, inspection
+from polyadic._version import __version__
+from polyadic.estimators import (
+    FeatureLearningClassifier,
+    FeatureLearningRegressor,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelMachineRegressorCV,
+)
+from polyadic.estimators.saving import load, save
+from polyadic.sources.files.opening import open_rows
+
+__all__ = [
+    "FeatureLearningClassifier",
+    "FeatureLearningRegressor",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelMachineRegressorCV",
+    "__version__",
+    "datasets",
+    "experiments",
+    "features",
+    "inspection",
+    "load",
+    "open_rows",
+    "save",
+]
