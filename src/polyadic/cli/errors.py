@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from polyadic.sources.files.row_files import RowsError
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,10 +54,8 @@ def as_user_errors(command: F) -> F:
                 return command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
-        except RowsError as error:
-            raise Mistake(error.told(_REMEDIES)) from error
         except (ValueError, OSError) as error:
-            raise Mistake(str(error)) from error
+            raise Mistake(_tell(error)) from error
         except ImportError as error:
             if error.name is None:  # polyadic's own, which says what to install
                 raise Mistake(str(error)) from error
@@ -69,6 +65,13 @@ def as_user_errors(command: F) -> F:
             ) from error
 
     return guarded  # type: ignore[return-value]
+
+
+def _tell(error: Exception) -> str:
+    """Return what an error says; what to do about rows, in the words of the command."""
+    from polyadic.sources.files.row_files import RowsError
+
+    return error.told(_REMEDIES) if isinstance(error, RowsError) else str(error)
 
 
 def warn(message: str | None) -> None:
