@@ -28,7 +28,8 @@ def describe(fitted: Fitted) -> Iterator[str]:
     facts = fitted.facts()
     data, inputs, names = facts["data"], facts["inputs"], fitted.expected.names
     count = f"{len(names)} column{'s' * (len(names) != 1)}"
-    yield f"{facts['estimator']}: {facts['target'] or 'target'} from {count}"
+    told = fitted.task.describe(facts["target"] or "target")
+    yield f"{facts['estimator']}: {told} from {count}"
     if data:
         missing = data.get("rows_dropped")
         parts = [("held out", data.get("rows_held_out")), ("without a target left out", missing)]
@@ -45,7 +46,7 @@ def describe(fitted: Fitted) -> Iterator[str]:
     yield "Feature weights λ" + ": the part of the prediction of each map" * bool(facts["trials"])
     yield from (f"  {weight:7.3f}  {name}" for name, weight in _list_weights(fitted.model))
     if any("relevance" in entry for entry in inputs):
-        yield from _describe_learned(inputs)
+        yield from _describe_learned(inputs, fitted.task.scale)
         return
     if not facts["columns"]:
         yield "Inputs"
@@ -68,9 +69,9 @@ def _describe_fit(facts: dict[str, Any]) -> str:
     return f"{members} {of}, chosen in {facts['trials']} trials"
 
 
-def _describe_learned(inputs: list[dict[str, Any]]) -> Iterator[str]:
+def _describe_learned(inputs: list[dict[str, Any]], scale: str) -> Iterator[str]:
     """Yield a table of what was learned about the inputs, the most relevant first."""
-    yield "Inputs by relevance: how predictions change without one, as a part of their variance"
+    yield f"Inputs by relevance: how {scale} change without one, as a part of their variance"
     used = [entry for entry in inputs if entry["kind"] != "unused"]
     told = [entry for entry in used if entry["relevance"] >= _LEAST_RELEVANCE] or used
     rows = [["", "relevance", "kernel", "length scale", "basis functions"]]
@@ -103,6 +104,22 @@ def metric_lines(metrics: dict[str, Any] | None, rows: str = "rows") -> Iterator
     """Yield the line that says how good predictions are, where that is known."""
     if metrics is None:
         return
+    if "log_loss" in metrics:
+        yield f"{metrics['rows']} {rows}: {_class_metrics(metrics, metrics['auc'])}"
+        half = None if metrics["auc"] is None else 0.5
+        yield f"a constant prediction: {_class_metrics(metrics['constant'], half)}"
+        return
     r2 = "" if metrics["r2"] is None else f", R² {metrics['r2']:.4f}"
     rmse, mae = (write_number(metrics[name], 5) for name in ("rmse", "mae"))
     yield f"{metrics['rows']} {rows}: RMSE {rmse}, MAE {mae}{r2}"
+
+
+def _class_metrics(metrics: dict[str, Any], auc: float | None) -> str:
+    """Return log-loss, accuracy and AUC, as far as there are any."""
+    loss = metrics["log_loss"]
+    parts = [
+        *([] if loss is None else [f"log-loss {loss:.4f}"]),
+        f"accuracy {100 * metrics['accuracy']:.1f} %",
+        *([] if auc is None else [f"AUC {auc:.4f}"]),
+    ]
+    return ", ".join(parts)

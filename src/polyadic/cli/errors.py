@@ -26,7 +26,7 @@ _REMEDIES = {
     "decimal": "Pass --decimal ','.",
     "marks": "Write all numbers with one decimal mark.",
     "encoding": "Pass --encoding cp1252, or another.",
-    "target": "The target must be numbers; for classes use FeatureLearningClassifier in Python.",
+    "target": "The target must be numbers, or text for classes.",
 }
 
 
@@ -78,6 +78,11 @@ def warn(message: str | None) -> None:
     """Print a warning, if there is one."""
     if message is not None:
         click.echo(f"Warning: {message}", err=True)
+
+
+def note(message: str) -> None:
+    """Print what was found out about a table."""
+    click.echo(f"Note: {message}", err=True)
 
 
 def _print_warning(

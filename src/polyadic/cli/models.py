@@ -16,12 +16,12 @@ import click
 from polyadic.cli.errors import Mistake, as_user_errors, warn
 from polyadic.cli.options import CONFIG, config_option, csv_options, estimator_options, force_option
 from polyadic.cli.outputs import (
-    PREDICTIONS_HEADER,
     as_lines,
     check_output,
     check_predictions,
     write_predictions,
 )
+from polyadic.cli.targets import TASKS
 
 _FILE = click.Path(exists=True, dir_okay=False)
 _DATA = click.Path(exists=True)
@@ -34,6 +34,11 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.command()
 @click.argument("data", type=_DATA)
 @click.option("--target", help="Column to predict; 'target' by default.")
+@click.option(
+    "--task",
+    type=click.Choice(TASKS),
+    help="Whether the target is a number or classes; told from its values by default.",
+)
 @click.option("--out", default="model.polyadic", show_default=True, help="Model file to write.")
 @click.option(
     "--holdout",
@@ -73,6 +78,7 @@ def fit(
     /,
     data: str,
     target: str | None,
+    task: str | None,
     out: str,
     holdout: float,
     ignore: Sequence[str],
@@ -101,7 +107,8 @@ def fit(
     table = read_table(data, csv)
     target = table.require_target(target, [*ignore, *keep, *category])
     chosen = choose_columns(table, target, ignore, [*keep, *category])
-    fitted = fit_model(chosen, holdout, given, sample)
+    task = chosen.decide_task(task, given)
+    fitted = fit_model(chosen, task, holdout, given, sample)
     fitted.save(out)
     warn_of_measures(fitted)
     if as_json:
@@ -134,6 +141,7 @@ def _how_to_go_on(out: str, checkpoint: Any) -> str:
 @click.argument("model", type=_FILE)
 @click.argument("data", type=_DATA)
 @click.option("--out", help="CSV or Parquet file to write; CSV on standard output by default.")
+@click.option("--proba", is_flag=True, help="Write the probability of each class too.")
 @_BY_NAME
 @csv_options
 @force_option
@@ -142,6 +150,7 @@ def predict(
     model: str,
     data: str,
     out: str | None,
+    proba: bool,
     by_name: bool,
     csv: dict[str, Any],
     force: bool,
@@ -154,17 +163,18 @@ def predict(
 
     fitted = open_model(model)
     source = fitted.source(fitted.expected.read(data, csv), by_name)
-    later = (predicted for _, predicted in fitted.predict_batches(source))
+    batches = fitted.predict_batches(source)
+    later = (fitted.task.columns(predicted, proba) for _, predicted in batches)
     first = next(later, None)
     if first is None:
         raise Mistake(f"{data} has no rows under its header.")
-    parts = chain([first], later)
     if out is not None:
-        click.echo(f"Wrote {write_predictions(out, parts)} predictions to {out}.")
+        count = write_predictions(out, chain([first], later))
+        click.echo(f"Wrote {count} predictions to {out}.")
         return
-    click.echo(PREDICTIONS_HEADER, nl=False)
-    for part in parts:
-        click.echo(as_lines(part), nl=False)
+    click.echo(as_lines(first, header=True), nl=False)
+    for part in later:
+        click.echo(as_lines(part, header=False), nl=False)
 
 
 @click.command()

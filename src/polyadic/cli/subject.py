@@ -55,7 +55,7 @@ def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) 
     if not found:
         raise Mistake(f"{table.path} has no rows to measure on.")
     X = np.concatenate([batch.X for batch, _ in found])
-    y = np.concatenate([batch.y[:, 0] for batch, _ in found])
+    y = np.concatenate([np.asarray(batch.y)[:, 0] for batch, _ in found])
     name = table.path.name
     return {
         "X": X,

@@ -1,0 +1,174 @@
+"""What a model predicts, a number or classes: how it is measured, written and told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from polyadic import FeatureLearningClassifier, FeatureLearningRegressor
+from polyadic.cli.errors import Mistake
+from polyadic.cli.measures import ClassComparison, Comparison, NumberComparison
+from polyadic.cli.outputs import Columns
+from polyadic.cli.targets import CLASSIFICATION, REGRESSION, TargetValues
+
+_ESTIMATORS: dict[str, Any] = {
+    REGRESSION: FeatureLearningRegressor,
+    CLASSIFICATION: FeatureLearningClassifier,
+}
+_SHOWN = 40  # characters of a list of classes
+
+
+class Task(Protocol):
+    """What the command asks of a kind of prediction."""
+
+    name: ClassVar[str]
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None of numbers."""
+
+    @property
+    def scale(self) -> str:
+        """What the parts of a model add up to."""
+
+    def comparison(self) -> Comparison:
+        """Return what adds up how good predictions are."""
+
+    def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
+        """Return the columns that are written for predictions."""
+
+    def describe(self, target: str) -> str:
+        """Return what is predicted, in words."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a script may want to know of what is predicted."""
+
+
+@dataclass(frozen=True)
+class NumberTask:
+    """A number is predicted."""
+
+    name: ClassVar[str] = REGRESSION
+    n_classes: ClassVar[None] = None
+    scale: ClassVar[str] = "predictions"
+
+    def comparison(self) -> Comparison:
+        """Return what adds up errors."""
+        return NumberComparison()
+
+    def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
+        """Return one column."""
+        if proba:
+            raise Mistake("--proba is about classes, and this model predicts a number.")
+        return {"prediction": predicted[:, 0]}
+
+    def describe(self, target: str) -> str:
+        """Return the name of the target."""
+        return target
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTask:
+    """One of some classes is predicted.
+
+    Parameters
+    ----------
+    classes : ndarray
+        Their labels, sorted.
+    """
+
+    classes: NDArray[Any]
+    name: ClassVar[str] = CLASSIFICATION
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def scale(self) -> str:
+        """What the parts of a model add up to."""
+        return "log odds" if self.n_classes == 2 else "scores of classes"
+
+    def comparison(self) -> Comparison:
+        """Return what adds up how good probabilities are."""
+        return ClassComparison(self.n_classes)
+
+    def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
+        """Return a column of labels, and one of probabilities for each class where asked for."""
+        found = {"prediction": self.classes[predicted.argmax(axis=1)]}
+        if proba:
+            names = (f"probability_{label}" for label in self.classes.tolist())
+            found |= dict(zip(names, predicted.T, strict=True))
+        return found
+
+    def describe(self, target: str) -> str:
+        """Return the name of the target, and its classes as far as there is room."""
+        labels = [str(label) for label in self.classes.tolist()]
+        shown = [label for place, label in enumerate(labels) if _fits(labels[: place + 1])]
+        more = ", …" * (len(shown) < len(labels))
+        return f"{target} ({len(labels)} classes: {', '.join(shown)}{more})"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the classes."""
+        return {"classes": self.classes.tolist()}
+
+
+def _fits(labels: list[str]) -> bool:
+    return len(labels) == 1 or len(", ".join(labels)) <= _SHOWN
+
+
+def task_of(model: Any) -> Task:
+    """Return the task of a fitted model."""
+    return ClassTask(model.classes_) if is_classifier(model) else NumberTask()
+
+
+def decide_task(
+    values: TargetValues, target: str, asked: str | None, parameters: Mapping[str, Any]
+) -> tuple[str, str | None]:
+    """Return the task of a fit, and what is to be said of it.
+
+    Parameters
+    ----------
+    values : TargetValues
+        Of the target.
+    target : str
+        Its name.
+    asked : str or None
+        The task that users name.
+    parameters : mapping
+        Those that users give; one that only one of the tasks has names the task too.
+    """
+    if asked is not None:
+        return asked, None
+    for task, estimator in _ESTIMATORS.items():
+        others = set[str]().union(
+            *(each().get_params() for each in _ESTIMATORS.values() if each is not estimator)
+        )
+        if set(parameters) & set(estimator().get_params()) - others and values.kind != "text":
+            return task, None
+    return values.tell_task(target)
+
+
+def new_model(task: str, parameters: Mapping[str, Any], target: str) -> Any:
+    """Return an estimator for a task; a parameter of the other task is a mistake."""
+    estimator = _ESTIMATORS[task]
+    strange = sorted(set(parameters) - set(estimator().get_params()))
+    if strange:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in strange)
+        told = {REGRESSION: ("classes", "a number"), CLASSIFICATION: ("numbers", "classes")}
+        about, found = told[task]
+        raise Mistake(
+            f"{flags} is for {about}, and the target {target!r} is taken for {found}. Leave it "
+            "out, or pass --task."
+        )
+    return estimator(**{"random_state": 0, **parameters})
