@@ -61,7 +61,7 @@ def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) 
         "X": X,
         "y": y,
         "actual": y,
-        "predicted": np.concatenate([predicted for _, predicted in found]),
+        "predicted": fitted.task.shape(np.concatenate([predicted for _, predicted in found])),
         "measured_on": f"rows of {name}",
         "rows_are": f"the rows of {name}",
         "cautions": _caution(fitted, X, y),

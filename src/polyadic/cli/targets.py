@@ -59,6 +59,12 @@ class TargetValues:
         return all(value == round(value) for value in self.counts)
 
     @property
+    def labels(self) -> list[Any]:
+        """The values as labels of classes, sorted; whole numbers are no decimals."""
+        is_number = self.kind == "number" and self.are_whole
+        return sorted(int(value) if is_number else value for value in self.counts)
+
+    @property
     def are_codes(self) -> bool:
         """Whether whole numbers look like codes of classes.
 

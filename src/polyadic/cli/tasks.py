@@ -14,6 +14,7 @@ from polyadic import FeatureLearningClassifier, FeatureLearningRegressor
 from polyadic.cli.errors import Mistake
 from polyadic.cli.measures import ClassComparison, Comparison, NumberComparison
 from polyadic.cli.outputs import Columns
+from polyadic.cli.tables import cut
 from polyadic.cli.targets import CLASSIFICATION, REGRESSION, TargetValues
 
 _ESTIMATORS: dict[str, Any] = {
@@ -42,6 +43,9 @@ class Task(Protocol):
     def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
         """Return the columns that are written for predictions."""
 
+    def shape(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return predictions as a report takes them."""
+
     def describe(self, target: str) -> str:
         """Return what is predicted, in words."""
 
@@ -66,6 +70,10 @@ class NumberTask:
         if proba:
             raise Mistake("--proba is about classes, and this model predicts a number.")
         return {"prediction": predicted[:, 0]}
+
+    def shape(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a vector."""
+        return predicted[:, 0]
 
     def describe(self, target: str) -> str:
         """Return the name of the target."""
@@ -110,6 +118,10 @@ class ClassTask:
             names = (f"probability_{label}" for label in self.classes.tolist())
             found |= dict(zip(names, predicted.T, strict=True))
         return found
+
+    def shape(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a column for each class."""
+        return predicted
 
     def describe(self, target: str) -> str:
         """Return the name of the target, and its classes as far as there is room."""
@@ -159,7 +171,7 @@ def decide_task(
     return values.tell_task(target)
 
 
-def new_model(task: str, parameters: Mapping[str, Any], target: str) -> Any:
+def new_model(task: str, parameters: Mapping[str, Any], values: TargetValues, target: str) -> Any:
     """Return an estimator for a task; a parameter of the other task is a mistake."""
     estimator = _ESTIMATORS[task]
     strange = sorted(set(parameters) - set(estimator().get_params()))
@@ -171,4 +183,44 @@ def new_model(task: str, parameters: Mapping[str, Any], target: str) -> Any:
             f"{flags} is for {about}, and the target {target!r} is taken for {found}. Leave it "
             "out, or pass --task."
         )
+    weights = parameters.get("class_weight")
+    if weights is not None:
+        parameters = {**parameters, "class_weight": _class_weights(weights, values, target)}
     return estimator(**{"random_state": 0, **parameters})
+
+
+def _class_weights(given: Any, values: TargetValues, target: str) -> Any:
+    """Return weights by the labels of a target, where users write them as text."""
+    if given == "balanced":
+        return given
+    pairs = given.items() if isinstance(given, dict) else map(_split_pair, _as_list(given))
+    labels = {_text_of(label): label for label in values.labels}
+    found = {}
+    for text, weight in pairs:
+        if text not in labels:
+            raise Mistake(
+                f"--class-weight names {text!r}, but the classes of {target!r} are "
+                f"{cut(list(labels))}."
+            )
+        found[labels[text]] = float(weight)
+    return found
+
+
+def _split_pair(text: Any) -> tuple[str, float]:
+    label, _, weight = str(text).rpartition("=")
+    try:
+        return label, float(weight)
+    except ValueError:
+        raise Mistake(
+            "--class-weight must be balanced, or a weight for each class such as yes=5,no=1, got "
+            f"{text!r}."
+        ) from None
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text_of(label: Any) -> str:
+    """Return how users write a label."""
+    return str(label).lower() if isinstance(label, bool) else str(label)

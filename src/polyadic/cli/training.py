@@ -172,7 +172,7 @@ def fit_model(
     sample : bool
         Whether the notes keep rows of the fit.
     """
-    model = new_model(task, parameters, chosen.target)
+    model = new_model(task, parameters, chosen.values, chosen.target)
     kept, held = chosen.source, None
     if holdout > 0 and chosen.n_rows >= _LEAST_ROWS_TO_SPLIT:
         kept, held = chosen.source.split(holdout)
