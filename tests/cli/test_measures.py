@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -20,7 +22,7 @@ def probabilities(count, n_classes, seed=0):
 
 def in_pieces(comparison, actual, predicted):
     cuts = [0, 0, 1, 17, len(actual) // 2, len(actual)]
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, last in pairwise(cuts):
         comparison.add(actual[first:last].astype(float), predicted[first:last])
     return comparison.metrics
 

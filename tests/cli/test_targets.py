@@ -14,7 +14,7 @@ COUNTS = np.random.RandomState(0).poisson(1.0, 500)
 TARGETS = {
     "text": (["yes", "no", "no", "yes"] * 5, CLASSIFICATION, "is text, so 2 classes"),
     "flags": ([True, False, False] * 5, CLASSIFICATION, "true or false"),
-    "zero and one": ([0, 1, 1] * 5, CLASSIFICATION, "2 different whole numbers, 0 and 1"),
+    "zero and one": ([0, 1, 1] * 5, CLASSIFICATION, "the target 't' is 0 or 1, so classes"),
     "decimals of one and two": ([1.0, 2.0, None] * 5, CLASSIFICATION, "--task regression"),
     "digits": (np.arange(300) % 10, CLASSIFICATION, "10 different whole numbers, 0 to 9"),
     "a score": (SCORE, REGRESSION, "--task classification"),

@@ -105,8 +105,10 @@ class TargetValues:
             return CLASSIFICATION, f"the target {name!r} is true or false: classes are predicted."
         if self.kind == "date" or count > _MOST_CODES or not self.are_whole:
             return REGRESSION, None
-        ends = f"{int(min(self.counts))} {'and' if count == 2 else 'to'} {int(max(self.counts))}"
-        what = f"the target {name!r} has {count} different whole numbers, {ends}"
+        low, high = int(min(self.counts)), int(max(self.counts))
+        what = f"the target {name!r} has {count} different whole numbers, {low} to {high}"
+        if count == 2:
+            what = f"the target {name!r} is {low} or {high}"
         if self.are_codes:
             return CLASSIFICATION, (
                 f"{what}, so classes are predicted. Pass --task regression to predict a number."
