@@ -235,6 +235,19 @@ def test_text_that_hardly_repeats_needs_a_word(folder):
     assert "--task classification" in said
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["x"] * 40, "'target' is 'x' in all rows"),
+        ([True] * 40, "'target' is True in all rows"),
+        ([0.5, 1.5] * 20, "not whole, such as 0.5, which cannot be classes. Pass --task regr"),
+    ],
+)
+def test_what_cannot_be_classes(folder, labels, said):
+    pa.csv.write_csv(table(40).set_column(3, "target", pa.array(labels)), "t.csv")
+    assert said in run("fit", "t.csv", "--task", "classification", code=2).stderr
+
+
 def test_a_classifier_saved_in_python_can_be_used(folder):
     rows = table(80)
     model = FeatureLearningClassifier(effort=0.05, n_estimators=1, random_state=0)

@@ -26,7 +26,7 @@ _REMEDIES = {
     "decimal": "Pass --decimal ','.",
     "marks": "Write all numbers with one decimal mark.",
     "encoding": "Pass --encoding cp1252, or another.",
-    "target": "The target must be numbers, or text for classes.",
+    "target": "The target must be numbers; texts can be classes (--task classification).",
 }
 
 

@@ -155,18 +155,35 @@ class Chosen:
             Those of the estimator that users give, which may tell the task.
         """
         task, remark = decide_task(self.values, self.target, asked, parameters)
-        doubt = self.values.doubt
-        if task == CLASSIFICATION and asked is None and doubt is not None:
-            examples = (file.examples.get(self.target) for file in self.table.files)
-            example = next((f" ({text})" for text in examples if text), "")
-            raise Mistake(
-                f"The target {self.target!r} is text{example}, and {doubt}. Fix the file if they "
-                "must be numbers, pass --target to name another column, or pass --task "
-                "classification if they are classes."
-            )
+        if task == CLASSIFICATION:
+            self._check_classes(asked)
         if remark is not None:
             note(remark)
         return task
+
+    def _check_classes(self, asked: str | None) -> None:
+        """Raise a mistake where a target has no classes, or none that users would call so."""
+        values, name = self.values, self.target
+        if len(values.counts) == 1:
+            (only,) = values.labels
+            raise Mistake(
+                f"The target {name!r} is {only!r} in all rows: there is nothing to tell apart. "
+                "Pass --target to name another column."
+            )
+        if values.kind == "number" and not values.are_whole:
+            example = next(value for value in values.counts if value != round(value))
+            raise Mistake(
+                f"The target {name!r} has numbers that are not whole, such as {example!r}, which "
+                "cannot be classes. Pass --task regression."
+            )
+        if asked is None and values.doubt is not None:
+            examples = (file.examples.get(name) for file in self.table.files)
+            example = next((f" ({text})" for text in examples if text), "")
+            raise Mistake(
+                f"The target {name!r} is text{example}, and {values.doubt}. Fix the file if they "
+                "must be numbers, pass --target to name another column, or pass --task "
+                "classification if they are classes."
+            )
 
 
 def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Sequence[str]) -> Chosen:
