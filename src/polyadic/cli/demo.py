@@ -125,7 +125,7 @@ def _kernel_ridge() -> Any:
 
 
 def _classifiers() -> dict[str, Any]:
-    from polyadic import FeatureLearningClassifier
+    from polyadic.estimators import FeatureLearningClassifier
 
     return {
         "defaults": FeatureLearningClassifier(random_state=0),

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from polyadic import FeatureLearningClassifier, FeatureLearningRegressor
 from polyadic.cli.errors import Mistake
 from polyadic.cli.measures import ClassComparison, Comparison, NumberComparison
 from polyadic.cli.outputs import Columns
 from polyadic.cli.tables import cut
 from polyadic.cli.targets import CLASSIFICATION, REGRESSION, TargetValues
+from polyadic.estimators import FeatureLearningClassifier, FeatureLearningRegressor
 
 _ESTIMATORS: dict[str, Any] = {
     REGRESSION: FeatureLearningRegressor,
