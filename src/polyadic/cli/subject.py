@@ -14,8 +14,6 @@ from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted
 from polyadic.report import Subject
 
-_METRICS = ("rows", "rmse", "mae", "r2")
-
 
 def subject_of(
     fitted: Fitted, path: str, table: Table | None, target: str | None, by_name: bool
@@ -95,7 +93,7 @@ def _use_notes(fitted: Fitted) -> dict[str, Any]:
     if held_out is not None:
         rows["actual"] = np.asarray(held_out["actual"])
         rows["predicted"] = np.asarray(held_out["predicted"])
-        rows["metrics"] = {name: held_out["metrics"][name] for name in _METRICS}
+        rows["metrics"] = {name: held_out["metrics"][name] for name in fitted.task.measures}
     return {
         **rows,
         "ranges_are": "all rows of the fit",

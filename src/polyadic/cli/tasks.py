@@ -28,6 +28,7 @@ class Task(Protocol):
     """What the command asks of a kind of prediction."""
 
     name: ClassVar[str]
+    measures: ClassVar[tuple[str, ...]]
 
     @property
     def n_classes(self) -> int | None:
@@ -58,6 +59,7 @@ class NumberTask:
     """A number is predicted."""
 
     name: ClassVar[str] = REGRESSION
+    measures: ClassVar[tuple[str, ...]] = ("rows", "rmse", "mae", "r2")
     n_classes: ClassVar[None] = None
     scale: ClassVar[str] = "predictions"
 
@@ -96,6 +98,7 @@ class ClassTask:
 
     classes: NDArray[Any]
     name: ClassVar[str] = CLASSIFICATION
+    measures: ClassVar[tuple[str, ...]] = ("rows", "log_loss", "accuracy", "auc")
 
     @property
     def n_classes(self) -> int:
