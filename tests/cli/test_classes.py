@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -92,9 +93,13 @@ def test_predictions_are_labels_and_probabilities(fitted, folder):
     pa.csv.write_csv(rows.drop_columns("target"), "new.csv")
     said = run("predict", path, "new.csv").stdout
     assert said.split() == ["prediction", *model.predict(frame_of(rows))]
-    for name in ("p.csv", "p.parquet"):
+    tabs = pa.csv.ParseOptions(delimiter="\t")
+    for name, read in (
+        ("p.csv", pa.csv.read_csv),
+        ("p.tsv", partial(pa.csv.read_csv, parse_options=tabs)),
+        ("p.parquet", pa.parquet.read_table),
+    ):
         run("predict", path, "new.csv", "--proba", "--out", name)
-        read = pa.csv.read_csv if name.endswith("csv") else pa.parquet.read_table
         found = read(name)
         assert found.column_names == ["prediction", "probability_far", "probability_near"]
         assert found["prediction"].to_pylist() == said.split()[1:]

@@ -73,15 +73,17 @@ def write_predictions(path: str, parts: Iterable[Columns]) -> int:
 
     They come in parts, which are written as they come.  Return the number of rows.
     """
-    columnar = Path(path).suffix.lower() in (".parquet", ".pq")
+    ending = Path(path).suffix.lower()
     with replacing(path) as file:
-        return (_write_parquet if columnar else _write_csv)(file, parts)
+        if ending in (".parquet", ".pq"):
+            return _write_parquet(file, parts)
+        return _write_csv(file, parts, "\t" if ending == ".tsv" else ",")
 
 
-def _write_csv(file: IO[bytes], parts: Iterable[Columns]) -> int:
+def _write_csv(file: IO[bytes], parts: Iterable[Columns], delimiter: str) -> int:
     count = 0
     for part in parts:
-        file.write(as_lines(part, header=not count).encode())
+        file.write(as_lines(part, header=not count, delimiter=delimiter).encode())
         count += _n_rows(part)
     return count
 
@@ -94,9 +96,7 @@ def _write_parquet(file: IO[bytes], parts: Iterable[Columns]) -> int:
     with ExitStack() as stack:
         writer = None
         for part in parts:
-            # Text of NumPy is of a fixed length, which Arrow does not take from all versions.
-            columns = {name: pyarrow.array(values.tolist()) for name, values in part.items()}
-            table = pyarrow.table(columns)
+            table = pyarrow.table({name: pyarrow.array(values) for name, values in part.items()})
             if writer is None:
                 writer = stack.enter_context(parquet.ParquetWriter(file, table.schema))
             writer.write_table(table)
@@ -104,10 +104,10 @@ def _write_parquet(file: IO[bytes], parts: Iterable[Columns]) -> int:
     return count
 
 
-def as_lines(columns: Columns, *, header: bool) -> str:
+def as_lines(columns: Columns, *, header: bool, delimiter: str = ",") -> str:
     """Return predictions as lines of CSV, numbers with all their digits."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", delimiter=delimiter)
     if header:
         writer.writerow(columns)
     writer.writerows(zip(*map(_cells, columns.values()), strict=True))
