@@ -207,6 +207,9 @@ def test_users_choose_the_task(folder):
     )
     result = run("fit", "t.csv", *SMALL, "--loss", "poisson", "--force")
     assert polyadic.load("model.polyadic").loss == "poisson"
+    run("fit", "t.csv", *SMALL, "--quantile", "0.8", "--force")
+    model = polyadic.load("model.polyadic")
+    assert (model.loss, model.quantile) == ("quantile", 0.8)
     pa.csv.write_csv(table(100), "text.csv")
     said = run("fit", "text.csv", "--task", "regression", "--force", code=2).stderr
     assert "'target' is text" in said

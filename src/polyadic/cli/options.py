@@ -22,7 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NOT_OPTIONS = {"feature_maps", "categorical_features", "warm_start", "verbose"}
 
 # What the command does otherwise than the estimator.
-_HELP = {"random_state": "Seed; 0 by default, so that a command gives the same model again."}
+_HELP = {
+    "random_state": "Seed; 0 by default, so that a command gives the same model again.",
+    "quantile": "Predict this quantile, between 0 and 1, instead of a mean.",
+    "class_weight": "Weights of classes: balanced, or some of them such as yes=5,no=1.",
+}
 CONFIG = "polyadic.config"
 """Where the context of a command keeps the path of its configuration."""
 
