@@ -118,6 +118,22 @@ def test_a_table_is_evaluated(fitted, folder):
     assert [line.split(":")[0] for line in lines] == ["150 rows", "a constant prediction"]
 
 
+@pytest.mark.slow
+def test_a_report_is_written(fitted, folder):
+    """With the rows that the file kept, and with those of a table; it has the same numbers."""
+    path, _ = fitted
+    numbers = json.loads(run("report", path, "--json").stdout)
+    shown = json.loads(run("show", path, "--json").stdout)["held_out"]
+    found = numbers["class_errors"]["model"]
+    assert found["accuracy"] == pytest.approx(shown["accuracy"], rel=1e-12)
+    assert found["log_loss"] == pytest.approx(shown["log_loss"], rel=1e-12)
+    pa.csv.write_csv(table(150, seed=1), "new.csv")
+    measured = json.loads(run("evaluate", path, "new.csv", "--json").stdout)
+    numbers = json.loads(run("report", path, "new.csv", "--force", "--json").stdout)
+    assert numbers["class_errors"]["model"]["auc"] == pytest.approx(measured["auc"], abs=1e-4)
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+
+
 def test_rows_of_the_fit_are_told(fitted):
     path, _ = fitted
     said = run("evaluate", path, path.parent / "t.csv").stderr

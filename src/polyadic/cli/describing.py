@@ -112,6 +112,9 @@ def metric_lines(metrics: dict[str, Any] | None, rows: str = "rows") -> Iterator
     r2 = "" if metrics["r2"] is None else f", R² {metrics['r2']:.4f}"
     rmse, mae = (write_number(metrics[name], 5) for name in ("rmse", "mae"))
     yield f"{metrics['rows']} {rows}: RMSE {rmse}, MAE {mae}{r2}"
+    if "log_score" in metrics:
+        held, score = 100 * metrics["coverage_90"], write_number(metrics["log_score"])
+        yield f"90 % intervals hold {held:.1f} % of them, log score {score}"
 
 
 def _class_metrics(metrics: dict[str, Any], auc: float | None) -> str:

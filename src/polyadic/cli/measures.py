@@ -8,11 +8,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.cli.sure import Sureness
 from polyadic.rows.holdout import row_hash
 from polyadic.rows.scores import Evaluation
 
 MAX_KEPT = 2000
 """Pairs of target and prediction that a model file keeps for its report."""
+
+COVERAGE = 0.9
+"""Of the intervals that are measured."""
 
 FEW_ROWS = 30
 _MARGIN = 0.1
@@ -42,10 +46,17 @@ class Comparison(Protocol):
 
 
 class NumberComparison:
-    """Errors of predicted numbers."""
+    """Errors of predicted numbers.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    sureness : Sureness, optional
+        What the model knows of its errors; predictions have their scales then.
+    """
+
+    def __init__(self, sureness: Sureness | None = None) -> None:
         self.rows = 0
+        self._sureness, self._inside, self._log_density = sureness, 0, 0.0
         self._evaluation: Evaluation | None = None
         self._pairs = Thinned(MAX_KEPT)
 
@@ -53,6 +64,11 @@ class NumberComparison:
         """Add rows: vectors of targets, and columns of predictions."""
         if not len(actual):
             return
+        if self._sureness is not None:
+            ((low, high),) = self._sureness.intervals(predicted, [COVERAGE])
+            self._inside += int(((low <= actual) & (actual <= high)).sum())
+            self._log_density += self._sureness.log_density(actual, predicted)
+        predicted = predicted[:, :1]
         found = Evaluation.of(actual[:, None], predicted)
         self._evaluation = found if self._evaluation is None else self._evaluation + found
         self.rows = self._evaluation.n_rows
@@ -65,16 +81,21 @@ class NumberComparison:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Errors in the target's units, and R² where the target varies."""
+        """Errors in the target's units, R² where the target varies, and how sure they were."""
         found = self._evaluation
         assert found is not None
         varies = bool(found.targets.high[0] > found.targets.low[0])
+        sure = {
+            f"coverage_{100 * COVERAGE:g}": self._inside / found.n_rows,
+            "log_score": self._log_density / found.n_rows,
+        }
         return {
             "rows": found.n_rows,
             "mse": found.mse,
             "rmse": found.mse**0.5,
             "mae": found.mae,
             "r2": found.r2 if varies else None,
+            **({} if self._sureness is None else sure),
         }
 
     def notes(self) -> dict[str, Any]:

@@ -14,8 +14,16 @@ from typing import Any
 import click
 
 from polyadic.cli.errors import Mistake, as_user_errors, warn
-from polyadic.cli.options import CONFIG, config_option, csv_options, estimator_options, force_option
+from polyadic.cli.options import (
+    CONFIG,
+    Levels,
+    config_option,
+    csv_options,
+    estimator_options,
+    force_option,
+)
 from polyadic.cli.outputs import (
+    Wanted,
     as_lines,
     check_output,
     check_predictions,
@@ -144,6 +152,22 @@ def _how_to_go_on(out: str, checkpoint: Any) -> str:
 @click.argument("data", type=_DATA)
 @click.option("--out", help="CSV or Parquet file to write; CSV on standard output by default.")
 @click.option("--proba", is_flag=True, help="Write the probability of each class too.")
+@click.option("--std", is_flag=True, help="Write the standard deviation of each number too.")
+@click.option(
+    "--interval",
+    "coverages",
+    type=Levels(),
+    default="",
+    metavar="COVERAGE",
+    help="Write intervals that hold so many of the numbers, such as 0.9 or 0.5,0.9.",
+)
+@click.option(
+    "--quantiles",
+    type=Levels(),
+    default="",
+    metavar="ALPHA",
+    help="Write quantiles of each number, such as 0.1,0.5,0.9.",
+)
 @_BY_NAME
 @csv_options
 @force_option
@@ -153,6 +177,9 @@ def predict(
     data: str,
     out: str | None,
     proba: bool,
+    std: bool,
+    coverages: tuple[float, ...],
+    quantiles: tuple[float, ...],
     by_name: bool,
     csv: dict[str, Any],
     force: bool,
@@ -163,10 +190,11 @@ def predict(
         check_output(out, [model, data], force)
     from polyadic.cli.training import open_model
 
-    fitted = open_model(model)
+    fitted, wanted = open_model(model), Wanted(proba, std, coverages, quantiles)
+    fitted.task.check(wanted)
     source = fitted.source(fitted.expected.read(data, csv), by_name)
-    batches = fitted.predict_batches(source)
-    later = (fitted.task.columns(predicted, proba) for _, predicted in batches)
+    batches = fitted.predict_batches(source, plainly=not wanted.uncertainty)
+    later = (fitted.task.columns(predicted, wanted) for _, predicted in batches)
     first = next(later, None)
     if first is None:
         raise Mistake(f"{data} has no rows under its header.")

@@ -22,6 +22,7 @@ _DATA = {"file": str, "rows": int, "rows_fitted": int, "date": str, "seconds": f
 # Files of the first versions do not have these.
 _LATER_DATA = {"rows_held_out": int, "rows_dropped": int}
 _METRICS = {"rows": int, "mse": float, "rmse": float, "mae": float}
+_SURE_METRICS = ("coverage_90", "log_score")
 _CLASS_METRICS = {"rows": int, "accuracy": float}
 
 
@@ -143,6 +144,8 @@ def _check_held_out(note: Any, n_classes: int | None) -> None:
     _check_numbers(note["predicted"], (len(actual),))
     _check_types(note["metrics"], _METRICS)
     _check_optional(note["metrics"], "r2")
+    # Of files that know how sure predictions were.
+    _check_optional(note["metrics"], *(name for name in _SURE_METRICS if name in note["metrics"]))
 
 
 def _check_class_metrics(metrics: Any) -> None:

@@ -55,6 +55,26 @@ class Value(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
+class Levels(click.ParamType):  # type: ignore[type-arg]
+    """Numbers between 0 and 1, with commas between them."""
+
+    name = "levels"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """Return the numbers; none for an empty text."""
+        if not isinstance(value, str):
+            return tuple(value)
+        try:
+            found = [float(part) for part in value.split(",")] if value else []
+        except ValueError:
+            found = [-1.0]
+        if not all(0 < each < 1 for each in found):
+            self.fail(f"must be numbers between 0 and 1, such as 0.9 or 0.5,0.9, got {value!r}.")
+        return tuple(dict.fromkeys(found))
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of an estimator: whether it is true or false, and what its docstring says."""

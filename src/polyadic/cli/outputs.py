@@ -7,6 +7,7 @@ import io
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +20,32 @@ Columns = dict[str, NDArray[Any]]
 """Predictions of some rows: names of columns, and their values."""
 
 _PREDICTIONS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What users want to be written beside predictions.
+
+    Parameters
+    ----------
+    proba : bool
+        The probability of each class.
+    std : bool
+        Standard deviations.
+    coverages, quantiles : tuple of float
+        Intervals that hold so many targets, and quantiles.
+    """
+
+    proba: bool = False
+    std: bool = False
+    coverages: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+
+    @property
+    def uncertainty(self) -> str | None:
+        """The first option that asks how sure predictions are."""
+        asked = {"--std": self.std, "--interval": self.coverages, "--quantiles": self.quantiles}
+        return next((option for option, value in asked.items() if value), None)
 
 
 def check_output(out: str, inputs: Sequence[str | None] = (), force: bool = False) -> None:

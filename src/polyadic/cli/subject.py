@@ -49,7 +49,8 @@ def subject_of(
 def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) -> dict[str, Any]:
     """Return what a subject says of the rows of a table."""
     target = fitted.expected.comparison_target(table, target)
-    found = list(fitted.predict_batches(fitted.source(table, by_name, target)))
+    source = fitted.source(table, by_name, target)
+    found = list(fitted.predict_batches(source, plainly=True))
     if not found:
         raise Mistake(f"{table.path} has no rows to measure on.")
     X = np.concatenate([batch.X for batch, _ in found])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -12,10 +12,12 @@ from sklearn.base import is_classifier
 
 from polyadic.cli.errors import Mistake
 from polyadic.cli.measures import ClassComparison, Comparison, NumberComparison
-from polyadic.cli.outputs import Columns
+from polyadic.cli.outputs import Columns, Wanted
+from polyadic.cli.sure import Sureness
 from polyadic.cli.tables import cut
 from polyadic.cli.targets import CLASSIFICATION, REGRESSION, TargetValues
 from polyadic.estimators import FeatureLearningClassifier, FeatureLearningRegressor
+from polyadic.sources.files.row_source import Batch, RowSource
 
 _ESTIMATORS: dict[str, Any] = {
     REGRESSION: FeatureLearningRegressor,
@@ -41,11 +43,17 @@ class Task(Protocol):
     def comparison(self) -> Comparison:
         """Return what adds up how good predictions are."""
 
-    def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
+    def check(self, wanted: Wanted) -> None:
+        """Raise a mistake where what users want cannot be written."""
+
+    def columns(self, predicted: NDArray[np.float64], wanted: Wanted) -> Columns:
         """Return the columns that are written for predictions."""
 
     def shape(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return predictions as a report takes them."""
+
+    def batches(self, model: Any, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Yield batches of rows, and all that is known of their targets."""
 
     def describe(self, target: str) -> str:
         """Return what is predicted, in words."""
@@ -56,8 +64,15 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class NumberTask:
-    """A number is predicted."""
+    """A number is predicted.
 
+    Parameters
+    ----------
+    sureness : Sureness or None
+        What the model knows of its errors, if anything.
+    """
+
+    sureness: Sureness | None
     name: ClassVar[str] = REGRESSION
     measures: ClassVar[tuple[str, ...]] = ("rows", "rmse", "mae", "r2")
     n_classes: ClassVar[None] = None
@@ -65,17 +80,46 @@ class NumberTask:
 
     def comparison(self) -> Comparison:
         """Return what adds up errors."""
-        return NumberComparison()
+        return NumberComparison(self.sureness)
 
-    def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
-        """Return one column."""
-        if proba:
-            raise Mistake("--proba is about classes, and this model predicts a number.")
-        return {"prediction": predicted[:, 0]}
+    def check(self, wanted: Wanted) -> None:
+        """Raise a mistake where what users want cannot be written."""
+        if wanted.proba:
+            raise Mistake(
+                "--proba is about classes, and this model predicts a number. Pass --interval 0.9 "
+                "to see how sure it is."
+            )
+        if wanted.uncertainty and self.sureness is None:
+            raise Mistake(
+                f"{wanted.uncertainty} cannot be written: the model has no uncertainty. An earlier "
+                "version fitted it, its fit was interrupted, or it has feature maps of its own and "
+                "another loss than the squared error. Fit it again."
+            )
+
+    def columns(self, predicted: NDArray[np.float64], wanted: Wanted) -> Columns:
+        """Return the prediction, and how sure it is as far as users want to know."""
+        found = {"prediction": predicted[:, 0]}
+        if not wanted.uncertainty:
+            return found
+        assert self.sureness is not None
+        if wanted.std:
+            found["std"] = self.sureness.std(predicted)
+        ends = self.sureness.intervals(predicted, wanted.coverages)
+        for coverage, (low, high) in zip(wanted.coverages, ends, strict=True):
+            found |= {f"lower_{100 * coverage:g}": low, f"upper_{100 * coverage:g}": high}
+        quantiles = self.sureness.quantiles(predicted, wanted.quantiles).T
+        names = (f"quantile_{alpha:g}" for alpha in wanted.quantiles)
+        return found | dict(zip(names, quantiles, strict=True))
 
     def shape(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a vector."""
         return predicted[:, 0]
+
+    def batches(self, model: Any, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Yield batches of rows, with predictions and what is known of their errors."""
+        if self.sureness is None:
+            return iter(model.predict_batches(source))
+        return self.sureness.batches(model, source)
 
     def describe(self, target: str) -> str:
         """Return the name of the target."""
@@ -114,10 +158,18 @@ class ClassTask:
         """Return what adds up how good probabilities are."""
         return ClassComparison(self.n_classes)
 
-    def columns(self, predicted: NDArray[np.float64], proba: bool) -> Columns:
+    def check(self, wanted: Wanted) -> None:
+        """Raise a mistake where what users want cannot be written."""
+        if wanted.uncertainty:
+            raise Mistake(
+                f"{wanted.uncertainty} is about numbers, and this model predicts classes. Pass "
+                "--proba to see how sure it is."
+            )
+
+    def columns(self, predicted: NDArray[np.float64], wanted: Wanted) -> Columns:
         """Return a column of labels, and one of probabilities for each class where asked for."""
         found = {"prediction": self.classes[predicted.argmax(axis=1)]}
-        if proba:
+        if wanted.proba:
             names = (f"probability_{label}" for label in self.classes.tolist())
             found |= dict(zip(names, predicted.T, strict=True))
         return found
@@ -125,6 +177,10 @@ class ClassTask:
     def shape(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a column for each class."""
         return predicted
+
+    def batches(self, model: Any, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Yield batches of rows, and the probabilities of their classes."""
+        return iter(model.predict_batches(source))
 
     def describe(self, target: str) -> str:
         """Return the name of the target, and its classes as far as there is room."""
@@ -144,7 +200,7 @@ def _fits(labels: list[str]) -> bool:
 
 def task_of(model: Any) -> Task:
     """Return the task of a fitted model."""
-    return ClassTask(model.classes_) if is_classifier(model) else NumberTask()
+    return ClassTask(model.classes_) if is_classifier(model) else NumberTask(Sureness.of(model))
 
 
 def decide_task(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,14 +68,18 @@ class Fitted:
         """What the model predicts."""
         return task_of(self.model)
 
-    def predict_batches(self, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+    def predict_batches(
+        self, source: RowSource, *, plainly: bool = False
+    ) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
         """Yield batches and their predictions; at the end, warn of rows outside the range.
 
-        Predictions are a column of numbers, or one of probabilities for each class.
+        Predictions are a column of numbers, and unless they are wanted `plainly` the scales of
+        their errors if these are known; or a column of probabilities for each class.
         """
         self.check_single_target()
         outside = Outside(self.notes.get("inputs"))
-        for batch, predicted in self.model.predict_batches(source):
+        batches = self.model.predict_batches if plainly else partial(self.task.batches, self.model)
+        for batch, predicted in batches(source):
             outside.add(batch.X)
             yield batch, predicted
         warn(outside.warning)
@@ -194,7 +199,7 @@ def fit_model(
         with warnings.catch_warnings():
             # Levels of rows that were held out are news to the fit, and none to the user.
             warnings.simplefilter("ignore", TableWarning)
-            for batch, predicted in model.predict_batches(held):
+            for batch, predicted in task_of(model).batches(model, held):
                 assert batch.y is not None
                 comparison.add(batch.y[:, 0], predicted)
                 whole.add(batch.X, batch.y)
