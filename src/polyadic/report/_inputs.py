@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection._importance import find_effects, find_growths, find_strengths
 from polyadic.inspection._inputs import Input, list_columns, list_inputs
-from polyadic.inspection._partial import mean_predictions
+from polyadic.inspection._means import mean_outputs
+from polyadic.inspection._outputs import check_output
 from polyadic.report._subject import Subject
 
 MAX_ROWS = 1000
@@ -60,7 +61,7 @@ class Importance:
     """How much a column matters, in the target's units.
 
     `effect` is the standard deviation of its partial dependence over the rows; `growth` the
-    growth of the error when it is shuffled, and `deviation` how much that varies.
+    growth of the error when it is shuffled, and `deviation` its standard error.
     """
 
     name: str
@@ -125,16 +126,18 @@ def find_inputs(subject: Subject) -> Inputs | None:
     X, model = subject.X[some], subject.model
     columns = list_columns(schema_of(model))
     groups = [column.places for column in columns]
-    effects = find_effects(model, X, groups)
+    output = check_output(model, None)
+    effects = find_effects(model, X, groups, [], output)
     # A date is called what its first part is called, time itself.
     names = [subject.names[places[0]] for places in groups]
     pairs = zip(names, effects.importances, strict=True)
     importances = [Importance(name, float(effect)) for name, effect in pairs]
     if subject.y is not None:
         growths = find_growths(model, X, subject.y[some], groups)
+        each = zip(importances, growths.values, growths.standard_errors, strict=True)
         importances = [
-            Importance(found.name, found.effect, float(growth.mean()), float(growth.std(ddof=1)))
-            for found, growth in zip(importances, growths, strict=True)
+            Importance(found.name, found.effect, float(growth.mean()), float(error))
+            for found, growth, error in each
         ]
     order = sorted(range(len(columns)), key=lambda index: -importances[index].size)
     first = _choose_curves(model, X, [place for index in order for place in groups[index]])
@@ -144,9 +147,10 @@ def find_inputs(subject: Subject) -> Inputs | None:
         choose_points(subject.names[place], inputs[place], values)
         for place, values in zip(first, own, strict=True)
     ]
-    curves = find_effects(
-        model, X, [(place,) for place in first], [each.values[:, None] for each in points]
-    ).curves
+    curves = [
+        mean_outputs(model, X, [(each.place,)], [each.values[:, None]], output)[:, 0]
+        for each in points
+    ]
     predicted = effects.predicted
     return Inputs(
         len(X),
@@ -239,7 +243,7 @@ def _find_pair(
     """Return the pair that acts together most; None where none does by much of the spread."""
     if len(points) < 2:
         return None
-    strengths = find_strengths(model, X, [(each.place,) for each in points])
+    strengths = find_strengths(model, X, [(each.place,) for each in points], [0])
     (first, second), strength = max(strengths.items(), key=lambda item: item[1])
     if strength < _LEAST_INTERACTION * spread:
         return None
@@ -247,7 +251,8 @@ def _find_pair(
     pair = sorted([points[first], points[second]], key=lambda p: (bool(p.labels), -len(p.values)))
     shown = [_common_points(each, len(X)) for each in pair]
     places = [(each.place,) for each in shown]
-    values = mean_predictions(model, X, places, [each.values[:, None] for each in shown], 0)
+    grids = [each.values[:, None] for each in shown]
+    values = mean_outputs(model, X, places, grids, check_output(model, None))[..., 0]
     one, two = (
         Curve(
             each.name,
