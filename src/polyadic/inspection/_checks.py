@@ -34,11 +34,13 @@ def check_arguments(
     return rows, find_inputs(schema, wanted, by_part=by_part), output
 
 
-def check_rows(estimator: Any, X: Any) -> NDArray[np.float64]:
+def check_rows(estimator: Any, X: Any, stacklevel: int = 6) -> NDArray[np.float64]:
     """Return the rows of `X`, which must be such as `predict` takes, as the model sees them."""
     check_is_fitted(estimator)
     # A warning is told of the line that called a function of inspection.
-    return np.asarray(inputs_to_predict(estimator, to_host(X), stacklevel=6), dtype=np.float64)
+    return np.asarray(
+        inputs_to_predict(estimator, to_host(X), stacklevel=stacklevel), dtype=np.float64
+    )
 
 
 def complete_groups(groups: Sequence[Group], n_inputs: int) -> list[Group]:

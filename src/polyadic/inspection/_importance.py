@@ -220,7 +220,7 @@ def permutation_importance(
     """
     classes = is_classifier(estimator)
     X, chosen, output = check_arguments(estimator, X, inputs, None if classes else target)
-    y = find_places(estimator, y, len(X)) if classes else _check_column(y, len(X))
+    y = find_places(estimator, y, len(X)) if classes else check_column(y, len(X))
     groups = [places_of(group) for group in chosen]
     return find_growths(estimator, X, y, groups, n_repeats, random_state, output).values
 
@@ -269,7 +269,7 @@ def find_growths(
     return Growths(values, errors)
 
 
-def whole_output(estimator: Any, output: Output | None) -> Output:
+def whole_output(estimator: Any, output: Output | None = None) -> Output:
     """Return the prediction itself: one target of a regressor, or all classes."""
     if not is_classifier(estimator):
         return check_output(estimator, 0) if output is None else output
@@ -404,7 +404,8 @@ def _sum_terms(terms: NDArray[Any], factor: NDArray[Any]) -> NDArray[np.float64]
     return np.asarray(np.einsum("nr,r->n", terms, factor).real)
 
 
-def _check_column(y: Any, n_rows: int) -> NDArray[np.float64]:
+def check_column(y: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return targets as numbers, one for each row."""
     column = np.asarray(y, dtype=np.float64)
     if column.shape != (n_rows,) or not np.isfinite(column).all():
         raise ValueError(
