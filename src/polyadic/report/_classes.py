@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from polyadic.report._baselines import compare
+from polyadic.report._coverage import wilson
 from polyadic.report._subject import Subject
 
 N_BINS = 15
@@ -198,19 +199,10 @@ def find_calibration(actual: NDArray[np.int64], p: NDArray[np.float64]) -> tuple
     for place in np.unique(places):
         part = places == place
         share, n_rows = float(right[part].mean()), int(part.sum())
-        low, high = _wilson(share, n_rows)
+        low, high = wilson(share, n_rows)
         bins.append(Bin(float(sure[part].mean()), share, low, high, n_rows))
     error = sum(each.rows * abs(each.predicted - each.observed) for each in bins) / len(actual)
     return bins, float(error)
-
-
-def _wilson(share: float, n_rows: int) -> tuple[float, float]:
-    """Return a 95 % interval of a share, which is right for few rows too."""
-    z = 1.96
-    middle = (share + z**2 / (2 * n_rows)) / (1 + z**2 / n_rows)
-    half = z * np.sqrt(share * (1 - share) / n_rows + (z / (2 * n_rows)) ** 2)
-    half /= 1 + z**2 / n_rows
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def _describe_classes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ import numpy as np
 from polyadic.inspection import write_number, write_tick
 from polyadic.inspection._displays import write_dates
 from polyadic.inspection._inputs import GAP, as_dates
+from polyadic.report._coverage import USUAL, wilson
 from polyadic.report._drawing import ACCENT, CYCLE, INK, MUTED, SECOND, Figure, draw, fit_text
 from polyadic.report._inputs import Curve, Inputs, Pair
+from polyadic.report._residuals import Residuals
+
+_MOST_BAND = 1.0  # room for a band beyond a curve, in units of the largest curve
 
 
 def draw_curves(target: str, inputs: Inputs) -> list[Figure]:
@@ -100,7 +105,7 @@ def _paint_bars(ax: Any, curve: Curve, widest: float, label: str) -> None:
         ax.hlines(places, curve.low, curve.high, color=INK, linewidth=1)
     ax.axvline(mean, color=MUTED, linewidth=0.8)
     _write_levels(ax, curve)
-    limits = _find_limits([*values, *curve.low, *curve.high], widest)
+    limits = _find_limits(curve.values, widest, [*curve.low, *curve.high])
     ax.set(xlabel=fit_text(label), xlim=limits)
 
 
@@ -144,8 +149,8 @@ def _paint_line(ax: Any, curve: Curve, widest: float, label: str) -> None:
     gaps = curve.class_gaps or ({"": curve.gap} if curve.gap is not None else {})
     for (name, values), colour in zip(curve.lines.items(), CYCLE, strict=False):
         ax.plot(curve.points, values, color=colour, linestyle="-", label=fit_text(name, 16), **few)
-    drawn = [*_numbers(curve), *curve.low, *curve.high, *gaps.values()]
-    low, high = _find_limits(drawn, widest)
+    drawn = [*_numbers(curve), *gaps.values()]
+    low, high = _find_limits(drawn, widest, [*curve.low, *curve.high])
     ax.set_ylim(low - 0.1 * (high - low), high)  # room for the marks of the rows
     _paint_rows(ax, curve)
     if gaps:
@@ -179,11 +184,25 @@ def _paint_rows(ax: Any, curve: Curve) -> None:
     ax.plot(curve.percentiles, marks, "|", color=MUTED, transform=along)
 
 
-def _find_limits(values: list[float], widest: float) -> tuple[float, float]:
-    """Return the ends of an axis: a curve that hardly moves should not look like the largest."""
-    middle = (min(values) + max(values)) / 2
-    half = 0.55 * max(float(np.ptp(values)), widest / 4) or 1.0
-    return middle - half, middle + half
+def _find_limits(
+    values: Sequence[float], widest: float, band: Sequence[float]
+) -> tuple[float, float]:
+    """Return the ends of an axis: a curve that hardly moves should not look like the largest.
+
+    There is room for the band too, but not so much that nothing is seen of the curve.
+    """
+    low, high = min(values), max(values)
+    middle, span = (low + high) / 2, max(high - low, widest / 4)
+    half = 0.55 * span or 1.0
+    ends = (middle - half, middle + half)
+    if not band:
+        return ends
+    most = _MOST_BAND * max(span, widest)
+    margin = 0.03 * (max(band) - min(band))
+    return (
+        max(min(ends[0], min(band) - margin), low - most),
+        min(max(ends[1], max(band) + margin), high + most),
+    )
 
 
 def draw_residuals(inputs: Inputs, what: str) -> list[Figure]:
@@ -245,6 +264,56 @@ def _draw_residuals(curve: Curve, place: int, reach: float, what: str) -> Figure
         f"Mean residuals by {curve.name}, with two standard errors: {verdict}.",
         f"{curve.name}: {verdict}.",
     )
+
+
+def draw_widths(inputs: Inputs) -> list[Figure]:
+    """Return pictures of how wide intervals are along the inputs, on one scale."""
+    shown = [curve for curve in inputs.curves if curve.residuals and curve.residuals.widths]
+    widest = max((max(c.residuals.widths) for c in shown if c.residuals), default=0.0)
+    return [_draw_widths(curve, place, widest) for place, curve in enumerate(shown)]
+
+
+def _draw_widths(curve: Curve, place: int, widest: float) -> Figure:
+    found, name = curve.residuals, f"widths{place}"
+    assert found is not None
+
+    def paint(ax: Any) -> None:
+        if found.labels:
+            places = np.arange(len(found.labels))
+            ax.barh(places, found.widths, color=ACCENT)
+            counted = zip(found.labels, found.rows, strict=True)
+            ax.set_yticks(places, [f"{fit_text(label, 18)} ({n:,})" for label, n in counted])
+            ax.invert_yaxis()
+            ax.set(xlabel="width of 90 % interval", xlim=(0, 1.05 * widest))
+            ax.set_ylabel(fit_text(curve.name, 24))
+            return
+        ax.plot(found.points, found.widths, "-o", color=ACCENT, markersize=4)
+        if curve.is_time:
+            write_dates(ax.xaxis)
+        ax.set(xlabel=fit_text(curve.name), ylabel="width of 90 % interval")
+        ax.set_ylim(0, 1.05 * widest)
+
+    low, high = write_number(min(found.widths)), write_number(max(found.widths))
+    told = f"intervals are {low} to {high} wide; {_tell_coverage(found)}"
+    height = max(2.6, 1.0 + 0.27 * len(found.widths)) if found.labels else 2.6
+    return Figure(
+        name,
+        draw(name, paint, height),
+        f"Mean width of 90 % intervals by {curve.name}: {told}.",
+        f"{curve.name}: {told}.",
+    )
+
+
+def _tell_coverage(found: Residuals) -> str:
+    """Say in how many parts of the rows intervals hold fewer or more rows than they should."""
+    ends = [wilson(c, n) for c, n in zip(found.covered, found.rows, strict=True)]
+    few = sum(high < USUAL for _, high in ends)
+    many = sum(low > USUAL for low, _ in ends)
+    parts = f"of {len(ends)} {'levels' if found.labels else 'parts of the rows'}"
+    if not few and not many:
+        return f"in none {parts} they hold clearly fewer or more than 90 %"
+    told = [f"clearly {word} in {n}" for n, word in ((few, "fewer"), (many, "more")) if n]
+    return f"they hold {' and '.join(told)} {parts}"
 
 
 def draw_pair(target: str, pair: Pair, moved: str) -> Figure:

@@ -18,6 +18,7 @@ from polyadic.report._findings import Findings
 from polyadic.report._inputs import Curve, Inputs
 from polyadic.report._subject import Subject
 
+_WIDTHS = ("width of 90 % interval", "share inside")
 _MEASURES = ("r2", "rmse", "mae", "loss", "log_loss", "accuracy", "auc")
 
 
@@ -43,6 +44,10 @@ def make_downloads(subject: Subject, findings: Findings) -> dict[str, list[Downl
         found["errors"] = list(_list_errors(findings.errors))
     if findings.class_errors is not None:
         found["errors"] = list(_list_class_errors(subject, findings.class_errors))
+    if findings.coverage is not None:
+        names = ("nominal", "observed", "low", "high", "width")
+        rows = [[vars(each)[name] for name in names] for each in findings.coverage.levels]
+        found["errors"].append(_write("coverage", names, rows))
     if findings.learned is not None:
         names = ("name", "relevance", "kernel", "length_scale", "n_basis")
         rows = [[vars(each)[name] for name in names] for each in findings.learned.inputs]
@@ -97,14 +102,14 @@ def _list_importances(inputs: Inputs) -> Download:
 
 def _list_curves(inputs: Inputs) -> Download:
     rows = [row for curve in inputs.curves for row in _rows_of_curve(curve)]
-    head = ("input", "value", "class", inputs.label, "least member", "greatest member", "rows")
+    head = ("input", "value", "class", inputs.label, "low", "high", "rows")
     return _write("partial-dependence", head, rows)
 
 
 def _list_residuals(inputs: Inputs) -> Iterator[Download]:
     rows = [row for curve in inputs.curves for row in _rows_of_residuals(curve)]
     if rows:
-        head = ("input", "value", "mean residual", "standard error", "rows")
+        head = ("input", "value", "mean residual", "standard error", "rows", *_WIDTHS)
         yield _write("residuals", head, rows)
 
 
@@ -126,7 +131,9 @@ def _rows_of_residuals(curve: Curve) -> Iterator[list[Any]]:
     if found is None:
         return
     values = found.labels or _write_points(curve, found.points)
-    columns = zip(values, found.means, found.standard_errors, found.rows, strict=True)
+    none: list[Any] = [None] * len(found.means)
+    widths = [each or none for each in (found.widths, found.covered)]
+    columns = zip(values, found.means, found.standard_errors, found.rows, *widths, strict=True)
     yield from ([curve.name, *row] for row in columns)
 
 

@@ -14,12 +14,14 @@ from polyadic.inspection import (
     describe_kernel,
     short_name,
     write_number,
+    write_part,
     write_tick,
 )
 from polyadic.inspection._displays import held_out_name
 from polyadic.report._class_figures import draw_class_errors
-from polyadic.report._curves import draw_curves, draw_pair, draw_residuals
-from polyadic.report._drawing import ACCENT, MUTED, Figure, draw, fit_text
+from polyadic.report._coverage import Coverage
+from polyadic.report._curves import draw_curves, draw_pair, draw_residuals, draw_widths
+from polyadic.report._drawing import ACCENT, MUTED, SECOND, Figure, draw, fit_text
 from polyadic.report._errors import Errors
 from polyadic.report._findings import Findings, Learned
 from polyadic.report._inputs import Inputs
@@ -41,6 +43,8 @@ def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]
     return {
         "errors": _draw_measured(subject, findings),
         "residuals": [] if inputs is None else draw_residuals(inputs, "actual − predicted"),
+        "coverage": [] if findings.coverage is None else [_draw_coverage(findings.coverage)],
+        "widths": [] if inputs is None else draw_widths(inputs),
         "importance": [
             *([] if inputs is None else [_draw_importance(inputs)]),
             *([] if findings.learned is None else _draw_lengths(findings.learned)),
@@ -94,7 +98,8 @@ def _draw_errors(subject: Subject, errors: Errors) -> list[Figure]:
             draw("histogram", lambda ax: _paint_histogram(ax, errors)),
             f"Histogram of the residuals: their median is {middle}, half of them lie between "
             f"{low} and {high}.",
-            f"Residuals: half lie between {low} and {high}.",
+            f"Residuals: half lie between {low} and {high}. The line is a normal distribution of "
+            "the same mean and deviation.",
         ),
     ]
 
@@ -110,9 +115,41 @@ def _paint_calibration(ax: Any, errors: Errors) -> None:
 
 
 def _paint_histogram(ax: Any, errors: Errors) -> None:
-    ax.hist(errors.actual - errors.predicted, bins=30, color=ACCENT)
+    residual = errors.actual - errors.predicted
+    _, edges, _ = ax.hist(residual, bins=30, color=ACCENT)
+    spread = float(residual.std())
+    if spread > 0:  # as many rows in all, of the same mean and deviation
+        x = np.linspace(edges[0], edges[-1], 81)
+        bell = np.exp(-0.5 * ((x - residual.mean()) / spread) ** 2) / (spread * np.sqrt(2 * np.pi))
+        ax.plot(x, len(residual) * (edges[1] - edges[0]) * bell, color=SECOND, linewidth=1)
     ax.axvline(0, color=MUTED, linewidth=0.8)
     ax.set(xlabel="actual − predicted", ylabel="rows")
+
+
+def _draw_coverage(coverage: Coverage) -> Figure:
+    nominal = [level.nominal for level in coverage.levels]
+
+    def paint(ax: Any) -> None:
+        ax.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
+        ends = [[getattr(level, name) for level in coverage.levels] for name in ("low", "high")]
+        ax.vlines(nominal, *ends, color=ACCENT, linewidth=1)
+        observed = [level.observed for level in coverage.levels]
+        ax.plot(nominal, observed, "o", color=ACCENT, markersize=4)
+        ax.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
+        ax.set(xlabel="coverage asked for", ylabel="share of rows inside")
+
+    usual, held = coverage.usual, write_part(coverage.usual.observed)
+    off = max(abs(level.observed - level.nominal) for level in coverage.levels)
+    return Figure(
+        "coverage",
+        draw("coverage", paint, 3.4),
+        f"Share of {coverage.rows:,} rows inside intervals of ten coverages from 10 to 95 %, with "
+        f"95 % intervals, beside the diagonal. Intervals of 90 % hold {held}.",
+        f"Coverage of intervals on {coverage.rows:,} rows, with 95 % intervals. On the diagonal "
+        f"they hold what they promise; the largest distance is {write_number(off, 2)}. Intervals "
+        f"of 90 % hold {held} and are {write_number(usual.width)} wide on "
+        "average.",
+    )
 
 
 def _draw_importance(inputs: Inputs) -> Figure:

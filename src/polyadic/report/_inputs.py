@@ -20,6 +20,7 @@ from polyadic.inspection._losses import measure_of
 from polyadic.inspection._means import mean_outputs
 from polyadic.inspection._outputs import Output, check_output
 from polyadic.inspection._terms import Group, respond_rows
+from polyadic.report._coverage import find_spread, has_uncertainty
 from polyadic.report._residuals import Residuals, find_residuals
 from polyadic.report._subject import Subject
 
@@ -30,6 +31,7 @@ MAX_CLASSES = 6
 """Classes that have curves."""
 
 _N_CURVES = 6
+_N_SPREAD = 200  # rows that the interval around a curve is averaged over
 _RESOLUTION = 41
 _MAX_DISTINCT = 12  # values of a column that are drawn one by one
 _ROUNDING = 1e-9  # of the standard deviation of the predictions
@@ -90,8 +92,9 @@ class Curve:
 
     A category has `labels` and the number of rows of each; other inputs have percentiles, and what
     is predicted at a gap where rows have gaps.  Points of a date are days since 1970.  Where there
-    are several classes, `classes` has a curve for each in place of `values`.  `low` and `high`
-    bound a band around the curve, and `residuals` say what the model misses along the input.
+    are several classes, `classes` has a curve for each in place of `values`.  Between `low`
+    and `high` lies the mean 90 % interval of a row, or else lie the curves of single members;
+    `residuals` say what the model misses along the input.
     """
 
     name: str
@@ -175,14 +178,18 @@ def find_inputs(subject: Subject) -> Inputs | None:
     ]
     shown = _choose_classes(effects.predicted, output)
     residual = _find_residual(effects.predicted, y, output)
+    sure = has_uncertainty(model) and not subject.classes
+    spread = find_spread(model, X) if sure and residual is not None else None
     curves = []
     for values, each in zip(own, points, strict=True):
         means = mean_outputs(model, X, [(each.place,)], [each.values[:, None]], output)
         curve = _make_curve(values, each, means, output, shown)
-        if not output.names:
+        if sure:
+            curve = _add_interval(curve, model, X, each)
+        elif not output.names:
             curve = _add_band(curve, model, X, each, output)
         if residual is not None:
-            found = find_residuals(values, residual, each.values, each.labels)
+            found = find_residuals(values, residual, each.values, each.labels, spread)
             curve = replace(curve, residuals=found)
         curves.append(curve)
     predicted = effects.predicted
@@ -323,6 +330,21 @@ def _add_band(
         means = mean_outputs(member, X, [(kept.place,)], [kept.values[:, None]], output)
         found.append(_group_rare(kept, means, len(X))[1][:, 0])
     return replace(curve, low=np.min(found, axis=0).tolist(), high=np.max(found, axis=0).tolist())
+
+
+def _add_interval(curve: Curve, model: Any, X: NDArray[np.float64], points: Points) -> Curve:
+    """Return a curve with the mean interval of a row, over some rows set to each value."""
+    kept = points.keep(~points.is_gap | bool(points.labels))
+    some = X[:_N_SPREAD]
+    rows = np.repeat(some, len(kept.values), axis=0)
+    rows[:, kept.place] = np.tile(kept.values, len(some))
+    spread = find_spread(model, rows)
+    ends = []
+    for end in (spread.low, spread.high):
+        distance = (end - spread.predicted).reshape(len(some), -1).mean(axis=0)
+        grouped = _group_rare(kept, distance[:, None], len(X))[1][:, 0]
+        ends.append((np.array(curve.values) + grouped).tolist())
+    return replace(curve, low=ends[0], high=ends[1])
 
 
 def members_alone(model: Any) -> list[Any]:

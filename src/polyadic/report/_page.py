@@ -11,6 +11,7 @@ from typing import Any
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import describe_kernel, write_number, write_part
 from polyadic.inspection._inputs import list_inputs
+from polyadic.report._coverage import has_uncertainty
 from polyadic.report._downloads import make_downloads
 from polyadic.report._figures import make_figures
 from polyadic.report._findings import Findings, as_json, find
@@ -69,6 +70,7 @@ def _render(subject: Subject, findings: Findings) -> str:
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
         n_members=len(subject.model.members_),
+        sure=has_uncertainty(subject.model),
         n_alone=len(subject.model.alpha_),
         banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),
         has_loss="held_out_loss" in getattr(subject.model, "selection_", {}),
@@ -141,6 +143,10 @@ def _cards(subject: Subject, findings: Findings) -> list[tuple[str, str, str]]:
     if findings.errors is not None and findings.errors.below is not None:
         aim = f"{write_part(subject.model.quantile)} asked for"
         cards.insert(1, ("rows below the prediction", write_part(findings.errors.below), aim))
+    if findings.coverage is not None:
+        width = f"{write_number(findings.coverage.usual.width)} wide"
+        held = write_part(findings.coverage.usual.observed)
+        cards.append(("inside 90 % intervals", held, width))
     if findings.class_errors is not None:
         error = write_number(findings.class_errors.calibration_error, 2)
         cards.append(("expected calibration error", error, ""))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polyadic.report._coverage import Spread
 
 _MAX_BINS = 10
 _LEAST_ROWS = 5  # of a bin
@@ -16,7 +18,8 @@ class Residuals:
     """Residuals in parts of the rows by an input: levels, or tenths by its value.
 
     `points` are the mean values of the parts, and `labels` their names where these are levels;
-    `standard_errors` those of the means.
+    `standard_errors` those of the means.  Where the model predicts intervals, `widths` are the
+    mean widths of those of 90 %, and `covered` the share of rows that they hold.
     """
 
     points: list[float]
@@ -24,6 +27,8 @@ class Residuals:
     rows: list[int]
     means: list[float]
     standard_errors: list[float]
+    widths: list[float] = field(default_factory=list)
+    covered: list[float] = field(default_factory=list)
 
 
 def find_residuals(
@@ -31,6 +36,7 @@ def find_residuals(
     residual: NDArray[np.float64],
     levels: NDArray[np.float64],
     labels: list[str],
+    spread: Spread | None = None,
 ) -> Residuals:
     """Return mean residuals by the values of an input; `levels` are those that have `labels`."""
     if labels:
@@ -46,10 +52,19 @@ def find_residuals(
         place = np.searchsorted(edges, values, side="left")
         parts = [(place == k) & ~np.isnan(values) for k in range(len(edges) + 1)]
     kept = [(k, part) for k, part in enumerate(parts) if part.sum() >= _LEAST_ROWS]
-    return Residuals(
+    found = Residuals(
         [] if labels else [float(values[part].mean()) for _, part in kept],
         [labels[k] for k, _ in kept] if labels else [],
         [int(part.sum()) for _, part in kept],
         [float(residual[part].mean()) for _, part in kept],
         [float(residual[part].std(ddof=1) / np.sqrt(part.sum())) for _, part in kept],
+    )
+    if spread is None:
+        return found
+    below, above = spread.low - spread.predicted, spread.high - spread.predicted
+    inside = (below <= residual) & (residual <= above)
+    return replace(
+        found,
+        widths=[float((above - below)[part].mean()) for _, part in kept],
+        covered=[float(inside[part].mean()) for _, part in kept],
     )
