@@ -4,8 +4,6 @@ import warnings
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-from sphinx_gallery.sorting import ExplicitOrder
-
 ROOT = Path(__file__).resolve().parents[1]
 
 project = "polyadic"
@@ -23,14 +21,16 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/*.py", "gallery/*.ipynb", "gallery/*.md5", "**/README.txt"]
+exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 # The README and others begin with a heading of a lower level than a page has.
 suppress_warnings = ["myst.header", "config.cache"]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
+templates_path = ["_templates"]
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
@@ -47,6 +47,7 @@ html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_copy_source = False
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "polyadic"},
     "navbar_align": "left",
@@ -66,7 +67,6 @@ sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"[\\/]plot_",
-    "within_subsection_order": "ExampleTitleSortKey",
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,

@@ -117,13 +117,29 @@ def draw() -> str:
             parts.append(text(right + 62, y + HEIGHT + 19, "+", 20))
         total += product
     y = TOP + 3 * (HEIGHT + 24)
-    parts.append(f'<line x1="{right + 34}" y1="{y - 14}" x2="{right + 90}" y2="{y - 14}" stroke="{INK}"/>')
+    parts.append(
+        f'<line x1="{right + 34}" y1="{y - 14}" x2="{right + 90}" y2="{y - 14}" stroke="{INK}"/>'
+    )
     parts.append(text(right + 62, y + 12, f"{total:.2f}", 20, font_weight="bold"))
     parts.append(text(right + 62, y + 31, "f(x)", 15, FAINT))
     parts += [
-        text(LEFT, y + 8, "A term is one curve for each input, multiplied.", 15, text_anchor="start"),
-        text(LEFT, y + 29, "A model is a sum of R terms: no kernel matrix, and", 15, text_anchor="start"),
-        text(LEFT, y + 50, "R·D curves are learned in place of a tensor of Iᴰ.", 15, text_anchor="start"),
+        text(
+            LEFT, y + 8, "A term is one curve for each input, multiplied.", 15, text_anchor="start"
+        ),
+        text(
+            LEFT,
+            y + 29,
+            "A model is a sum of R terms: no kernel matrix, and",
+            15,
+            text_anchor="start",
+        ),
+        text(
+            LEFT,
+            y + 50,
+            "R·D curves are learned in place of a tensor of Iᴰ.",
+            15,
+            text_anchor="start",
+        ),
     ]
     width, height = right + 106, y + 66
     return (

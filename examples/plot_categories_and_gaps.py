@@ -35,7 +35,11 @@ for column in model.schema_.columns:
 def encoded(rows):
     """Write the date as numbers and text as a category, which is what boosting takes."""
     date = rows["time"].dt
-    numbers = {"day": date.day_of_year, "hour": date.hour, "airport": rows["airport"].astype("category")}
+    numbers = {
+        "day": date.day_of_year,
+        "hour": date.hour,
+        "airport": rows["airport"].astype("category"),
+    }
     return rows.drop(columns=["time", "airport"]).assign(**numbers)
 
 
@@ -45,8 +49,16 @@ for share in shares:
     holes = X.mask(rng.random(X.shape) < share)
     parts = train_test_split(holes, y, random_state=0)
     for name, columns, regressor in (
-        ("polyadic", parts[:2], FeatureLearningRegressor(n_estimators=1, effort=0.2, random_state=0)),
-        ("HistGradientBoosting", map(encoded, parts[:2]), HistGradientBoostingRegressor(random_state=0)),
+        (
+            "polyadic",
+            parts[:2],
+            FeatureLearningRegressor(n_estimators=1, effort=0.2, random_state=0),
+        ),
+        (
+            "HistGradientBoosting",
+            map(encoded, parts[:2]),
+            HistGradientBoostingRegressor(random_state=0),
+        ),
     ):
         train, test = columns
         predicted = regressor.fit(train, parts[2]).predict(test)
@@ -63,6 +75,10 @@ axes[0].set(ylabel="row", title="120 rows and their gaps")
 for (name, values), mark in zip(errors.items(), ("o-", "s--"), strict=True):
     axes[1].plot([100 * share for share in shares], values, mark, label=name)
 axes[1].axhline(y.std(), color="tab:grey", linestyle=":", label="the mean of all hours")
-axes[1].set(xlabel="more cells removed, per cent", ylabel="error of the temperature, °F (RMSE)", ylim=(0, None))
+axes[1].set(
+    xlabel="more cells removed, per cent",
+    ylabel="error of the temperature, °F (RMSE)",
+    ylim=(0, None),
+)
 axes[1].legend()
 plt.show()

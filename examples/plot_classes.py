@@ -32,12 +32,21 @@ picture = 1 - (chances @ (1 - paint)).reshape(*length.shape, 3)
 
 figure, place = plt.subplots(figsize=(7, 4.6), layout="constrained")
 place.imshow(picture, origin="lower", extent=(0.8, 7.2, 0, 2.7), aspect="auto", alpha=0.55)
-place.contour(length, width, chances.argmax(1).reshape(length.shape), [0.5, 1.5], colors="k", linewidths=0.8)
+place.contour(
+    length, width, chances.argmax(1).reshape(length.shape), [0.5, 1.5], colors="k", linewidths=0.8
+)
 for each, name in enumerate(load_iris().target_names):
     for rows, labels, mark in ((X, y, "o"), (X_test, y_test, "D")):
         own = rows[labels == each]
-        place.scatter(*own.T, marker=mark, color=paint[each], edgecolor="k", linewidth=0.5, s=26,
-                      label=f"{name}" if mark == "o" else None)
+        place.scatter(
+            *own.T,
+            marker=mark,
+            color=paint[each],
+            edgecolor="k",
+            linewidth=0.5,
+            s=26,
+            label=f"{name}" if mark == "o" else None,
+        )
 place.set(xlabel="petal length, cm", ylabel="petal width, cm", title="diamonds were held out")
 place.legend(loc="upper left")
 plt.show()

@@ -35,7 +35,9 @@ for mixing in ("simplex", "l1", "l2", "fixed_norm"):
     fits[mixing] = polyadic.FeatureLearningRegressor(
         maps, mixing=mixing, n_basis=8, rank=6, alpha=0.1, max_iter=10, random_state=0
     ).fit(X, y)
-    print(f"{mixing:>10}: R² {fits[mixing].score(X_test, y_test):.3f} on {len(X_test)} held-out rows")
+    print(
+        f"{mixing:>10}: R² {fits[mixing].score(X_test, y_test):.3f} on {len(X_test)} held-out rows"
+    )
 search = polyadic.KernelMachineRegressorCV(
     maps, n_basis=8, rank=6, alpha=0.1, max_iter=10, cv=3, random_state=0
 ).fit(X, y)
@@ -52,7 +54,9 @@ for place, (mixing, model) in zip(axes.flat, fits.items(), strict=True):
     place.set_title(f"mixing={mixing!r}, R² {model.score(X_test, y_test):.3f}")
     place.set_xticks(range(8), [f"{period:g}" for period in periods])
     errors = place.twinx()
-    errors.plot(range(8), search.cv_results_["mean_test_mse"], "o", color="tab:orange", markersize=5)
+    errors.plot(
+        range(8), search.cv_results_["mean_test_mse"], "o", color="tab:orange", markersize=5
+    )
     errors.set_ylabel("error of a map alone", color="tab:orange")
 for place in axes[:, 0]:
     place.set_ylabel("weight λ", color="tab:blue")

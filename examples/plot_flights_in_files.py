@@ -64,7 +64,9 @@ axes[1].plot(
     label="mean of a thirtieth",
 )
 axes[1].axline((0, 0), slope=1, color="k", linewidth=0.8, linestyle=":")
-axes[1].set(xlim=(-60, 120), ylim=(-60, 160), xlabel="predicted delay, minutes", ylabel="delay, minutes")
+axes[1].set(
+    xlim=(-60, 120), ylim=(-60, 160), xlabel="predicted delay, minutes", ylabel="delay, minutes"
+)
 axes[1].legend()
 plt.show()
 folder.cleanup()

@@ -36,20 +36,30 @@ dates = {"year": 2013, "month": table["Month"], "day": table["DayofMonth"]}
 table["date"] = pd.to_datetime(pd.DataFrame(dates))
 days = table.groupby("date").agg(late=("delay", lambda delay: (delay > 60).sum()))
 days["day"], days["weekday"] = days.index.day_of_year, days.index.day_name()
-counts = polyadic.FeatureLearningRegressor(loss="poisson", n_estimators=1, effort=0.3, random_state=0)
+counts = polyadic.FeatureLearningRegressor(
+    loss="poisson", n_estimators=1, effort=0.3, random_state=0
+)
 counts.fit(days[["day", "weekday"]], days["late"])
 
 # %%
 # Late in the evening the worst tenth of the flights is much later, and so they are in summer and
 # before holidays.
 
-hours = pd.DataFrame({"DepTime": np.linspace(300, 1430, 200), "Distance": table["Distance"].median()})
+hours = pd.DataFrame(
+    {"DepTime": np.linspace(300, 1430, 200), "Distance": table["Distance"].median()}
+)
 figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.4), layout="constrained", width_ratios=[1, 1.2])
 axes[0].scatter(train["DepTime"] / 60, train["delay"], s=4, alpha=0.25, color="tab:grey")
 for quantile, colour in zip(bounds, ("tab:blue", "k", "tab:red"), strict=True):
-    axes[0].plot(hours["DepTime"] / 60, bounds[quantile].predict(hours), color=colour,
-                 label=f"quantile of {quantile}")
-axes[0].set(xlabel="hour of departure", ylabel="delay at arrival, minutes", ylim=(-60, 180), xlim=(5, 24))
+    axes[0].plot(
+        hours["DepTime"] / 60,
+        bounds[quantile].predict(hours),
+        color=colour,
+        label=f"quantile of {quantile}",
+    )
+axes[0].set(
+    xlabel="hour of departure", ylabel="delay at arrival, minutes", ylim=(-60, 180), xlim=(5, 24)
+)
 axes[0].legend()
 axes[1].plot(days.index, days["late"], ".", color="tab:grey", markersize=5, label="a day")
 for weekday, colour in (("Thursday", "tab:orange"), ("Saturday", "tab:blue")):

@@ -52,12 +52,25 @@ ours = fit(FourierFeatures(2.0), n_basis=8)
 # of the circle, tear.
 
 angles = np.linspace(0, 1, 361)[:, None]
-figure, place = plt.subplots(figsize=(6, 5.4), subplot_kw={"projection": "polar"}, layout="constrained")
+figure, place = plt.subplots(
+    figsize=(6, 5.4), subplot_kw={"projection": "polar"}, layout="constrained"
+)
 place.set_theta_zero_location("N")
 place.set_theta_direction(-1)
 place.scatter(2 * np.pi * X, y, s=5, alpha=0.25, color="tab:grey", label="an hour")
-place.plot(2 * np.pi * angles, ours.predict(angles), color="tab:orange", label="Fourier features of period 2")
-place.plot(2 * np.pi * angles, closed.predict(angles), color="tab:blue", linewidth=2.5, label="functions on a circle")
+place.plot(
+    2 * np.pi * angles,
+    ours.predict(angles),
+    color="tab:orange",
+    label="Fourier features of period 2",
+)
+place.plot(
+    2 * np.pi * angles,
+    closed.predict(angles),
+    color="tab:blue",
+    linewidth=2.5,
+    label="functions on a circle",
+)
 place.set_rlim(1000, 1030)
 place.set_title("Pressure, millibar, by the direction of the wind")
 place.legend(loc="lower left", bbox_to_anchor=(-0.12, -0.08))

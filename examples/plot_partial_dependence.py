@@ -45,6 +45,8 @@ axes[0, 0].barh([names[place] for place in order], importance[order])
 axes[0, 0].set_xlabel("importance, °F")
 axes[1, 0].barh(pairs.index[::-1], pairs[::-1], color="tab:orange")
 axes[1, 0].set_xlabel("interaction, °F")
-for place, inputs in zip(axes[:, 1:].flat, (["day"], ["hour"], ["humidity"], ["hour", "day"]), strict=True):
+for place, inputs in zip(
+    axes[:, 1:].flat, (["day"], ["hour"], ["humidity"], ["hour", "day"]), strict=True
+):
     PartialDependenceDisplay.from_estimator(model, X[:700], inputs, ax=place)
 plt.show()

@@ -30,7 +30,9 @@ print(inputs[["name", "kernel", "length_scale", "relevance"]].to_string(index=Fa
 # On the left the relevance of all inputs; on the right what the three that matter most do, all
 # else being as in the rows.
 
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.8), layout="constrained", width_ratios=[1.5, 1, 1, 1])
+figure, axes = plt.subplots(
+    1, 4, figsize=(13, 3.8), layout="constrained", width_ratios=[1.5, 1, 1, 1]
+)
 InputRelevanceDisplay.from_estimator(model, ax=axes[0])
 for place, name in zip(axes[1:], inputs["name"][:3], strict=True):
     PartialDependenceDisplay.from_estimator(model, X, [name], ax=place)

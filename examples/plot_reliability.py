@@ -19,8 +19,10 @@ from sklearn.naive_bayes import GaussianNB
 import polyadic
 
 flights = polyadic.datasets.load_nycflights()
-known = [flights.feature_names.index(name) for name in
-         ("Month", "DayofMonth", "DayOfWeek", "PlaneAge", "Distance", "DepTime")]
+known = [
+    flights.feature_names.index(name)
+    for name in ("Month", "DayofMonth", "DayOfWeek", "PlaneAge", "Distance", "DepTime")
+]
 rows = np.random.default_rng(0).permutation(len(flights.target))[:33_000]
 X, late = flights.data[rows][:, known], flights.target[rows] > 15
 X, X_test, late, late_test = X[:3000], X[3000:], late[:3000], late[3000:]
@@ -30,7 +32,9 @@ classifiers = {
     "HistGradientBoosting": HistGradientBoostingClassifier(random_state=0),
     "naive Bayes": GaussianNB(),
 }
-chances = {name: each.fit(X, late).predict_proba(X_test)[:, 1] for name, each in classifiers.items()}
+chances = {
+    name: each.fit(X, late).predict_proba(X_test)[:, 1] for name, each in classifiers.items()
+}
 for name, chance in chances.items():
     print(f"{name:>21}: log-loss {log_loss(late_test, chance):.3f}")
 print(f"{'the share of all':>21}: log-loss {log_loss(late_test, np.full(30_000, late.mean())):.3f}")
@@ -38,7 +42,9 @@ print(f"{'the share of all':>21}: log-loss {log_loss(late_test, np.full(30_000, 
 # %%
 # Each point is a tenth of the 30,000 test flights.  On the line, a chance is what it says.
 
-figure, axes = plt.subplots(2, 1, figsize=(6.4, 6.6), layout="constrained", sharex=True, height_ratios=[3, 1])
+figure, axes = plt.subplots(
+    2, 1, figsize=(6.4, 6.6), layout="constrained", sharex=True, height_ratios=[3, 1]
+)
 axes[0].plot([0, 1], [0, 1], color="k", linewidth=0.8, linestyle=":")
 for (name, chance), mark in zip(chances.items(), ("o-", "s--", "^-."), strict=True):
     share, said = calibration_curve(late_test, chance, n_bins=10, strategy="quantile")
