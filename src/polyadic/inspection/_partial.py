@@ -43,6 +43,17 @@ class PartialDependence:
         Names of the values of what has levels, or is set together; empty for a curve.
     values : ndarray
         The mean prediction, one axis for each grid.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import partial_dependence
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> found = partial_dependence(model, X, [3], resolution=5)
+    >>> found.names, found.values.shape
+    (('x3',), (5,))
     """
 
     inputs: tuple[int | Group, ...]
