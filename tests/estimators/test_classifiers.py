@@ -232,7 +232,7 @@ def test_tables_with_text_and_gaps():
 def test_labels_must_be_there_and_be_classes():
     X, y = two_classes()
     missing = np.where(np.arange(len(y)) == 7, None, y)
-    with pytest.raises(ValueError, match=r"missing in 1 of 300 rows, the first is row 7"):
+    with pytest.raises(ValueError, match=r"missing in 1 of 300 rows: row 7 \(the first"):
         classifier().fit(X, missing)
     mixed = np.where(np.arange(len(y)) == 7, 1, y.astype(object))
     with pytest.raises(ValueError, match="labels of one kind, got int and str"):

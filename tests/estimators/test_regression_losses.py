@@ -127,11 +127,12 @@ def test_several_targets_share_feature_weights():
 
 
 def test_held_out_rows_are_judged_by_the_loss():
-    X, y = counts()
+    X, y = counts(1500)
     model = regressor("poisson", early_stopping=True, max_iter=12).fit(X, y)
     best = min(model.validation_curve_)
     assert best < model.validation_curve_[0]
-    assert 0.2 < 2 * best < 2.0  # half a deviance, which is about one for counts
+    # Half a deviance, which is about one for counts, in units of their mean.
+    assert 0.2 < 2 * best * y.mean() < 2.0
 
 
 def test_a_warm_start_goes_on():
@@ -145,6 +146,47 @@ def test_a_subsample_sees_part_of_the_rows_first():
     X, y = counts()
     model = regressor("poisson", subsample=0.25).fit(X, y)
     assert model.score(X, y) > 0.3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_units_do_not_matter(loss):
+    """Targets times a constant give predictions times that constant, and inputs have no unit."""
+    X, y = counts(150)
+    weight, model = 1 + np.arange(150) % 3, regressor(loss)
+    expected, curve = model.fit(X, y, weight).predict(X), model.loss_curve_
+    assert expected.std() > 0.1
+    for unit in (1e-9, 1e9):
+        np.testing.assert_allclose(
+            model.fit(X, unit * y, weight).predict(X), unit * expected, rtol=1e-8
+        )
+        np.testing.assert_allclose(model.loss_curve_, curve, rtol=1e-8)
+        found = model.fit(unit * X, y, weight).predict(unit * X)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_an_automatic_fit_is_as_good_in_any_unit(loss):
+    """To the last digit it is not the same: other values round otherwise."""
+    X, y = counts(300)
+    truth = np.exp(1 + np.sin(5 * X[:, 0])) + 0.5
+    model = FeatureLearningRegressor(loss=loss, effort=0.1, n_estimators=1, random_state=0)
+    errors = []
+    for unit in (1.0, 1e-9, 1e9):
+        found = model.fit(X, unit * y, groups=np.arange(300)).predict(X)
+        errors.append(np.sqrt(np.mean(np.log(found / unit / truth) ** 2)))
+    constant = np.sqrt(np.mean(np.log(y.mean() / truth) ** 2))
+    assert max(errors) < 0.3 * constant
+    assert max(errors) < 1.2 * min(errors)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rates_of_great_exposures_are_learned():
+    rng = np.random.RandomState(0)
+    X, exposure = rng.uniform(size=(400, 1)), rng.uniform(1e12, 5e12, 400)
+    rate = 1e-11 * np.exp(2 * X[:, 0])
+    events = rng.poisson(exposure * rate)
+    model = regressor("poisson").fit(X, events / exposure, sample_weight=exposure)
+    np.testing.assert_allclose(model.predict(X), rate, rtol=0.15)
 
 
 @pytest.mark.parametrize(

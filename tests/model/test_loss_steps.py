@@ -144,7 +144,10 @@ def test_one_input_reaches_the_optimum_of_another_solver(name):
     psi = layout.factors(data.view.inputs.apply(x), layout.maps[0])[0]
     y = rows.y[:, 0]
     middle, spread = data.view.targets.mean[0], data.view.targets.scale[0]
-    y, shift = ((y - middle) / spread, 0.0) if loss.is_location else (y, middle)
+    if name in ("poisson", "gamma"):
+        y, shift = y / y.mean(), 0.0
+    else:
+        y, shift = ((y - middle) / spread, 0.0) if loss.is_location else (y, middle)
 
     def total(v):
         return loss.value(y, psi @ v + shift).sum() + 0.005 * v @ v

@@ -129,8 +129,8 @@ def test_starts_cost_less_than_other_constants(loss, weighted):
     middle, spread = loss.start(y[:, None], weight)
     assert spread.shape == middle.shape == (1,)
     assert spread[0] > 0
-    y = (y - middle) / spread if loss.is_location else y
-    constant = 0.0 if loss.is_location else middle[0]
+    y = loss.relative(y, middle[0], spread[0])
+    constant = 0.0 if loss.is_relative else middle[0]
 
     def cost(f):
         return np.average(loss.value(y, np.full(400, f)), weights=weight)

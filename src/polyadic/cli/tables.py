@@ -65,7 +65,9 @@ class Table:
         files = self.files
         if schema is not None:
             files = [file.read_as(kinds_of(schema, names)) for file in files]
-        return select_rows(files, target, names, None, missing)
+        source = select_rows(files, target, names, None, missing)
+        source.require_numbers()
+        return source
 
     def require_target(self, target: str | None, named: Sequence[str]) -> str:
         """Return the column to predict: the one asked for, or the one the table tells."""

@@ -40,6 +40,7 @@ from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
 from polyadic.model import als
 from polyadic.model.losses import REGRESSION_LOSSES, loss_of
+from polyadic.rows.scores import Evaluation
 from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
@@ -104,9 +105,14 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     schema_: Schema
     _link: str = "identity"  # of fits from before there were others
 
-    def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-        """Return targets as numbers, and the weights of rows."""
-        return y, sample_weight
+    def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return rows whose targets are numbers: inputs, targets and weights."""
+        return X, y, sample_weight
+
+    def _label(self, rows: RowSource) -> RowSource:
+        """Return rows in files whose targets are numbers as in the fit; raise for text."""
+        rows.require_numbers()
+        return rows
 
     def _under_loss(self, data: Data) -> Data:
         """Return the rows under the loss that the parameters name."""
@@ -126,7 +132,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
         before = dict(vars(self))
         try:
             with StatusLine(self.verbose == "auto") as status:
-                source = training_source(self, X, *self._targets_of(X, y, sample_weight), groups)
+                source = training_source(self, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
                     self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
                     fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
@@ -401,7 +407,8 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         True
         """
         check_is_fitted(self)
-        found = rows_to_predict(self, X, y, sample_weight).evaluate(self._predictor())
+        rows = rows_to_predict(self, X, y, sample_weight)
+        found = rows.evaluate(self._predictor(), Evaluation.of)
         if found.n_rows <= _TOO_FEW_ROWS:
             warnings.warn(
                 f"R² was measured on {found.n_rows} rows, which says next to nothing. Measure on "

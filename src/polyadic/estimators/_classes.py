@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,44 +10,24 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
 from polyadic.estimators._base import CPDEstimator, like_rows
 from polyadic.estimators._sources import is_dask, rows_to_predict
+from polyadic.estimators._tables import find_gaps
 from polyadic.members import Member
 from polyadic.model.losses import class_loss
-from polyadic.rows.arrays import array_namespace, on_host
-from polyadic.rows.rows import Rows
+from polyadic.rows.arrays import array_namespace
+from polyadic.rows.scores import Hits
 from polyadic.rows.tensors import is_tensor, like, to_host
-from polyadic.sources.columns import is_gap
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.labels import Classes, Labels, missing_labels, refuse_label
 
-_MOST_CLASSES = 10_000
+_SHOWN = 5  # rows that an error names
 _AT_A_TIME = 2**24  # probabilities that are in memory at a time where only labels are wanted
-
-
-@dataclass(frozen=True)
-class Labels:
-    """The different labels of some rows, sorted; those of pieces add up to all of them."""
-
-    values: NDArray[np.float64]
-
-    def __add__(self, other: Labels) -> Labels:
-        values = np.union1d(self.values, other.values)
-        if len(values) > _MOST_CLASSES:
-            raise ValueError(
-                f"`y` must have at most {_MOST_CLASSES} classes, got more. Name the column of the "
-                "classes as target, or use a regressor."
-            )
-        return Labels(values)
-
-
-def labels_of(rows: Rows, first_row: int) -> Labels:
-    """Return the labels of a piece of rows."""
-    return Labels(np.unique(on_host(rows.y)).astype(np.float64))
 
 
 class CPDClassifier(ClassifierMixin, CPDEstimator):
@@ -59,46 +39,50 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         "class_weight": [None, dict, StrOptions({"balanced"})],
     }
 
-    def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-        """Return the place of each row's label among the classes, and the weights of rows."""
-        self._classes: NDArray[Any] | None = None  # of files and clusters: found with the rows
-        if isinstance(X, RowSource) or is_dask(X):
-            if self.class_weight is not None:
-                raise ValueError(
-                    "`class_weight` must be None for rows of files and of Dask, got "
-                    f"{self.class_weight!r}. Pass the weight of each row instead."
-                )
-            return y, sample_weight
+    _classes: NDArray[Any]
+
+    def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return rows with the number of each row's class as target."""
+        if isinstance(X, RowSource):
+            if y is not None or sample_weight is not None:
+                return X, y, sample_weight  # which the check of rows explains
+            return X.labelled(self._classes_among(X.labels())), None, None
+        if is_dask(X):
+            from polyadic.sources.dask.labels import learn_labels, number_lazily
+
+            classes = self._classes_among(learn_labels(X, y, sample_weight))
+            return X, *number_lazily(X, y, sample_weight, classes)
         if y is None:
-            return y, sample_weight  # which the check of rows explains
-        y = _check_y(to_host(y), multi_output=False, y_numeric=False, estimator=self)
-        _check_labels(y)
-        check_classification_targets(y)
+            return X, y, sample_weight  # which the check of rows explains
+        y = _check_labels(self, y)
         if self.class_weight is not None:
             given = _check_sample_weight(to_host(sample_weight), y, ensure_non_negative=True)
             sample_weight = given * _class_weights(self.class_weight, y, given)
         self._classes = np.unique(y[_counts(sample_weight, y)])
-        codes = np.searchsorted(self._classes, y)
-        return np.minimum(codes, len(self._classes) - 1).astype(np.float64), sample_weight
+        numbers = np.searchsorted(self._classes, y)
+        return X, np.minimum(numbers, len(self._classes) - 1).astype(np.float64), sample_weight
+
+    def _classes_among(self, labels: Labels) -> Classes:
+        """Keep the classes of rows that count, and return them with their weights."""
+        labels.require_all()
+        values, sums = labels.in_order()
+        weights = None
+        if self.class_weight is not None:
+            weights = _weights_of(self.class_weight, values, sums)
+            values, weights = values[weights > 0], weights[weights > 0]
+        self._classes = values
+        return Classes(values, weights)
+
+    def _label(self, rows: RowSource) -> RowSource:
+        return rows.labelled(Classes(self._classes)) if len(rows.targets) == 1 else rows
 
     def _under_loss(self, data: Data) -> Data:
-        n_targets = len(data.statistics.targets.mean)
-        if n_targets > 1:
+        if len(self._classes) < 2:
             raise ValueError(
-                f"`y` must have one column of labels, got {n_targets}. Fit a classifier to each."
+                "`y` must have at least two classes, got one class, "
+                f"{self._classes.tolist()[0]!r}. Pass rows of another class too."
             )
-        if self._classes is None:
-            values = data.store.reduce("labels", labels_of).values
-            whole = bool((values == np.rint(values)).all())
-            self._classes = values.astype(np.int64) if whole else values
-        else:
-            values = np.arange(len(self._classes), dtype=np.float64)
-        if len(values) < 2:
-            raise ValueError(
-                f"`y` must have at least two classes, got one class, {self._classes[0]!r}. Pass "
-                "rows of another class too."
-            )
-        return data.under(class_loss(values))
+        return data.under(class_loss(np.arange(len(self._classes), dtype=np.float64)))
 
     def _attributes_of(self, data: Data, members: list[Member]) -> dict[str, Any]:
         return {**super()._attributes_of(data, members), "_classes": self._classes}
@@ -107,7 +91,6 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
         check_is_fitted(self)
-        assert self._classes is not None
         return self._classes
 
     def predict_proba(self, X: Any) -> Any:
@@ -255,54 +238,54 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         >>> model.score(X, y) > 0.9
         True
         """
-        if isinstance(X, RowSource):
-            return self._score_files(X)
+        if isinstance(X, RowSource) or is_dask(X):
+            if is_dask(X):
+                from polyadic.sources.dask.labels import number_lazily
+
+                y, sample_weight = number_lazily(X, y, sample_weight, Classes(self.classes_))
+            predictor = replace(self._predictor(), single_target=False)
+            return rows_to_predict(self, X, y, sample_weight).evaluate(predictor, Hits.of).share
         labels = to_host(self.predict(X))
-        if is_dask(X):
-            labels, y, sample_weight = _computed(labels, y, sample_weight)
         weight = to_host(sample_weight)
         return float(accuracy_score(to_host(y), labels, sample_weight=weight))
-
-    def _score_files(self, source: RowSource) -> float:
-        hits = total = 0.0
-        for batch, p in self.predict_batches(source):
-            if batch.y is None:
-                raise ValueError("The source of rows names no target. Pass target=… to open_rows.")
-            weight = np.ones(len(p)) if batch.weight is None else batch.weight
-            hits += float(weight @ (_choose(p, self.classes_) == batch.y[:, 0]))
-            total += float(weight.sum())
-        if not total > 0:
-            raise ValueError(f"{source} has no row of positive weight to measure on.")
-        return hits / total
 
 
 def _class_weights(
     class_weight: Any, y: NDArray[Any], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the weight that the class of each row has; balanced classes weigh the same."""
+    """Return the weight that the class of each row has."""
+    values, place = np.unique(y, return_inverse=True)
+    return _weights_of(class_weight, values, np.bincount(place, weights=weight))[place]
+
+
+def _weights_of(class_weight: Any, values: NDArray[Any], sums: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the weight of each class, whose rows weigh so much; balanced ones weigh the same."""
     if class_weight != "balanced":
-        return np.asarray(compute_sample_weight(class_weight, y))
-    _, place = np.unique(y, return_inverse=True)
-    sums = np.bincount(place, weights=weight)
+        return np.asarray(compute_class_weight(class_weight, classes=values, y=values))
     there = sums > 0  # classes whose rows count
-    return np.asarray((weight.sum() / there.sum() / np.where(there, sums, 1.0))[place])
+    return np.asarray(sums.sum() / there.sum() / np.where(there, sums, 1.0))
 
 
-def _check_labels(y: NDArray[Any]) -> None:
-    """Raise where labels of objects are missing, or are of different kinds."""
-    if y.dtype.kind != "O":
-        return
-    gaps = [row for row, each in enumerate(y) if is_gap(each)]
-    if gaps:
-        raise ValueError(
-            f"Input y contains NaN: the label is missing in {len(gaps)} of {len(y)} rows, the "
-            f"first is row {gaps[0]} (the first row is 0). Leave these rows out."
-        )
-    kinds = sorted({type(each).__name__ for each in y})
-    if len(kinds) > 1 and "str" in kinds:
-        raise ValueError(
-            f"`y` must have labels of one kind, got {' and '.join(kinds)}. Make them all text."
-        )
+def _check_labels(estimator: Any, y: Any) -> NDArray[Any]:
+    """Return labels as an array of one type; raise where they are missing or no labels."""
+    y = to_host(y)
+    gaps = find_gaps(y)
+    if len(gaps):
+        rows = [f"row {row}" for row in gaps[:_SHOWN].tolist()]
+        raise missing_labels(rows, len(gaps), len(y), " (the first row is 0)")
+    labels: NDArray[Any] = _check_y(y, multi_output=False, y_numeric=False, estimator=estimator)
+    if labels.dtype.kind in "mM":
+        raise refuse_label(labels[0])
+    if labels.dtype.kind == "O":
+        kinds = sorted({type(each).__name__ for each in labels})
+        if len(kinds) > 1 and "str" in kinds:
+            raise ValueError(
+                f"`y` must have labels of one kind, got {' and '.join(kinds)}. Make them all text."
+            )
+        if "str" not in kinds:  # objects that are all numbers, or flags, are an array of them
+            labels = np.array(labels.tolist())
+    check_classification_targets(labels)
+    return labels
 
 
 def _counts(sample_weight: Any, y: NDArray[Any]) -> Any:
@@ -316,8 +299,3 @@ def _counts(sample_weight: Any, y: NDArray[Any]) -> Any:
 def _choose(p: NDArray[np.float64], classes: NDArray[Any]) -> NDArray[Any]:
     """Return the label of the greatest probability of each row."""
     return np.asarray(classes[p.argmax(axis=1)])
-
-
-def _computed(*values: Any) -> list[Any]:
-    """Return what Dask collections hold; others stay as they are."""
-    return [each.compute() if is_dask(each) else each for each in values]

@@ -69,7 +69,8 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
 def file_rows_to_predict(estimator: Any, rows: RowSource) -> RowSource:
     """Return rows in files as the inputs of the fit."""
     check_names(estimator, rows.names, len(rows.names))
-    return rows.encoded(schema_of(estimator))
+    labelled: RowSource = estimator._label(rows)
+    return labelled.encoded(schema_of(estimator))
 
 
 def inputs_to_predict(estimator: Any, X: Any, stacklevel: int = 3) -> Any:
@@ -139,6 +140,7 @@ def _require_nothing_beside(y: Any, sample_weight: Any) -> None:
 
 def _file_rows(estimator: Any, rows: RowSource) -> RowSource:
     """Learn the schema of rows in files; named feature maps take numbers, which need no pass."""
+    rows.require_numbers()
     _set_names(estimator, rows.names, len(rows.names))
     if estimator._takes_tables() or not rows.is_plain:
         wanted = getattr(estimator, "categorical_features", FROM_DTYPE)

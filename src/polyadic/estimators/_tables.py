@@ -106,7 +106,7 @@ def check_targets(estimator: Any, y: Any) -> NDArray[np.float64]:
             _check_y(y, multi_output=True, y_numeric=True, estimator=estimator), dtype=np.float64
         )
     except ValueError as error:
-        gaps = _find_gaps(y)
+        gaps = find_gaps(y)
         if not len(gaps) and "could not convert string" in str(error):
             raise ValueError(
                 f"`y` must hold numbers: {error}. For classes use FeatureLearningClassifier."
@@ -121,7 +121,7 @@ def check_targets(estimator: Any, y: Any) -> NDArray[np.float64]:
         ) from error
 
 
-def _find_gaps(y: Any) -> NDArray[np.int64]:
+def find_gaps(y: Any) -> NDArray[np.int64]:
     """Return the rows in which a target is missing; none where targets are no numbers."""
     if nw.dependencies.is_into_series(y):
         y = nw.from_native(y, series_only=True).to_frame().to_native()

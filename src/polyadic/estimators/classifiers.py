@@ -140,7 +140,8 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
         X : array-like of shape (n_samples, n_features), Dask collection or source of rows
             Inputs; a source of :func:`polyadic.open_rows` brings labels and weights along.
         y : array-like of shape (n_samples,), optional
-            Labels: strings, integers or other numbers; those of files and of Dask are numbers.
+            Labels: text, whole numbers or bools, also in files and in Dask collections.  Numbers
+            that are not whole are refused, as in scikit-learn: make text of them.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
         groups : array-like of shape (n_samples,), optional
@@ -263,7 +264,8 @@ class KernelMachineClassifier(CPDClassifier):
         X : array-like of shape (n_samples, n_features), Dask collection or source of rows
             Inputs; a source of :func:`polyadic.open_rows` brings labels and weights along.
         y : array-like of shape (n_samples,), optional
-            Labels: strings, integers or other numbers; those of files and of Dask are numbers.
+            Labels: text, whole numbers or bools, also in files and in Dask collections.  Numbers
+            that are not whole are refused, as in scikit-learn: make text of them.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row; an integer weight equals repeated rows.
 

@@ -30,7 +30,8 @@ Column = Any  # one number for each row, an array or a tensor
 _LEAST_CURVATURE = 1e-2
 # Corners of absolute errors are round within this part of the targets' spread.
 _ROUND = 1e-2
-_MOST_EXPONENT = 30.0
+_MOST_EXPONENT = 30.0  # of a mean beside that of all rows
+_MOST_LOG = 700.0  # of a mean in its own units, whose exponential is a finite number
 # To least squares the labels of few rows may be without noise, but log odds seldom exceed ten.
 _LEAST_PENALTY = 0.05
 _CAREFUL = 4.0  # factor of the curvature for each unit of caution
@@ -57,14 +58,16 @@ class LossSum:
 class Loss(ABC):
     """What a response costs.
 
-    A response is on the scale of the link: f = start + what the weight tensor says.  Losses of a
-    *location* are in units of the target, whose spread is taken out; those of others have units
-    of their own.
+    A response is on the scale of the link: f = start + what the weight tensor says.  Of losses
+    that are *relative* the start is taken out of the targets, and with it their unit: a fit does
+    not depend on it.  A loss of a *location* is one of y − f.
     """
 
     name: ClassVar[str]
     link: ClassVar[str] = "identity"
     is_location: ClassVar[bool] = False
+    # Whether targets are taken relative to the start, beside which responses are then.
+    is_relative: ClassVar[bool] = False
     # Whether the parabola of one response depends on the others of its row.
     couples: ClassVar[bool] = False
     # Whether responses may be stretched to fit rows that were held out.
@@ -128,6 +131,10 @@ class Loss(ABC):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the constant that costs little, and the spread, of each response."""
 
+    def relative(self, y: Column, start: float, spread: float) -> Column:
+        """Return a target as the loss takes it, for the start and the spread of its response."""
+        return y
+
     def check(self, low: NDArray[Any], high: NDArray[Any]) -> None:
         """Raise unless targets of this range have a loss."""
         return None
@@ -147,6 +154,7 @@ class _Location(Loss):
     """A loss of y − f: targets are standardised, and outliers do not say by how much."""
 
     is_location: ClassVar[bool] = True
+    is_relative: ClassVar[bool] = True
 
     @property
     def level(self) -> float:
@@ -160,6 +168,10 @@ class _Location(Loss):
         columns = [_middle_and_spread(column, weight, self.level) for column in y.T]
         middle, spread = np.array(columns).T
         return middle, spread
+
+    def relative(self, y: Column, start: float, spread: float) -> Column:
+        """Return a target in units of its spread, from its middle on."""
+        return (y - start) / spread
 
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return the targets, drawn in where they are far out."""
@@ -266,16 +278,22 @@ class AbsoluteError(Quantile):
 
 
 class _Logarithmic(Loss):
-    """A loss of a mean μ = exp(f)."""
+    """A loss of a mean μ = exp(f), of targets in units of their own mean."""
 
     link: ClassVar[str] = "log"
+    is_relative: ClassVar[bool] = True
 
     def start(
         self, y: NDArray[Any], weight: NDArray[Any] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the logarithm of each mean."""
         mean = np.average(y, axis=0, weights=weight)
-        return np.log(np.maximum(mean, np.exp(-_MOST_EXPONENT))), np.ones(len(mean))
+        # Where few targets are above zero, none of them may be among these rows.
+        return np.log(np.where(mean > 0, mean, 1.0)), np.ones(len(mean))
+
+    def relative(self, y: Column, start: float, spread: float) -> Column:
+        """Return a target in units of its mean."""
+        return y / float(np.exp(start))
 
 
 @dataclass(frozen=True)
@@ -467,7 +485,7 @@ def invert_link(link: str, f: Any) -> Any:
     """Return what responses, a column each, predict: means, or the probability of each class."""
     xp = array_namespace(f)
     if link == "log":
-        return _exp(f)
+        return xp.exp(xp.clip(f, min=-_MOST_LOG, max=_MOST_LOG))
     if link == "logit":
         return xp.concat([_sigmoid(-f), _sigmoid(f)], axis=1)
     if link == "softmax":

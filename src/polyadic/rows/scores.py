@@ -13,6 +13,29 @@ from polyadic.rows.scaling import Moments
 
 
 @dataclass(frozen=True)
+class Hits:
+    """The weight of rows whose class is predicted, and that of all; those of pieces add up."""
+
+    hits: float
+    weight: float
+
+    @classmethod
+    def of(cls, y: Any, probabilities: Any, weight: Any = None) -> Hits:
+        """Sum up rows: a column with the number of each row's class, and one for each class."""
+        is_hit = on_host(y)[:, 0] == on_host(probabilities).argmax(axis=1)
+        weights = np.ones(len(is_hit)) if weight is None else on_host(weight)
+        return cls(float(weights @ is_hit), float(weights.sum()))
+
+    def __add__(self, other: Hits) -> Hits:
+        return Hits(self.hits + other.hits, self.weight + other.weight)
+
+    @property
+    def share(self) -> float:
+        """The accuracy."""
+        return self.hits / self.weight
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Errors of some predictions and moments of their targets; evaluations add up.
 

@@ -126,7 +126,7 @@ class View:
         model = self.around.model
         f = respond(X, model.cores[target], model.map_weights, self.around.layout)
         f = as_double(to_device(f, own.device))
-        offset = 0.0 if self.loss.is_location else float(self.targets.mean[target])
+        offset = 0.0 if self.loss.is_relative else float(self.targets.mean[target])
         for member in self.without:
             offset = offset + member.respond(own, target, respond)
         return offset, f + offset
@@ -134,9 +134,10 @@ class View:
     def loss_targets(self, y: Any) -> Any:
         """Return targets as the loss takes them."""
         assert self.loss is not None
-        if not self.loss.is_location:
+        if not self.loss.is_relative:
             return as_double(y)
-        columns = [self.targets.apply(y[:, t], t) for t in range(y.shape[1])]
+        starts = zip(as_double(y).T, self.targets.mean, self.targets.scale, strict=True)
+        columns = [self.loss.relative(each, *map(float, start)) for each, *start in starts]
         return array_namespace(y).stack(columns, axis=1)
 
 

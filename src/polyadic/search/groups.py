@@ -64,7 +64,7 @@ class Group:
             self._y = np.column_stack([on_host(each) for each in targets])
         else:
             self._y = on_host(view.loss_targets(rows.y))
-            self._start = self._start if view.loss.is_location else view.targets.mean
+            self._start = self._start if view.loss.is_relative else view.targets.mean
         self._weight = None if rows.weight is None else on_host(rows.weight)
         self._scaled: dict[View, Any] = {}
         # Rows that are read many times are brought into memory, unless they are too many.

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
-from polyadic.rows.scores import Evaluation
 from polyadic.sources.data import Data
+
+A = TypeVar("A")
+
+# Sums up (targets, predictions, weights) of some rows in a value that adds up.
+Measure = Callable[[Any, Any, Any], A]
 
 
 class Predicts(Protocol):
@@ -47,5 +51,5 @@ class Source(Protocol):
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions for all rows."""
 
-    def evaluate(self, predictor: Predicts) -> Evaluation:
-        """Return how good the predictions are."""
+    def evaluate(self, predictor: Predicts, measure: Measure[A]) -> A:
+        """Return how good the predictions are, by a measure that adds up."""

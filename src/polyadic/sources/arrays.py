@@ -20,10 +20,9 @@ from polyadic.rows.copies import is_design, merge_copies, separate_copies
 from polyadic.rows.holdout import EXACT_ROWS, Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
-from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
-from polyadic.sources import Predicts
+from polyadic.sources import Measure, Predicts
 from polyadic.sources.data import Data
 
 A = TypeVar("A")
@@ -81,9 +80,9 @@ class ArraySource:
         """Return the predictions for all rows."""
         return predictor.shape(self._columns(predictor))
 
-    def evaluate(self, predictor: Predicts) -> Evaluation:
+    def evaluate(self, predictor: Predicts, measure: Measure[A]) -> A:
         """Return how good the predictions are."""
-        return Evaluation.of(self._rows.y, self._columns(predictor), self._rows.weight)
+        return measure(self._rows.y, self._columns(predictor), self._rows.weight)
 
     def _columns(self, predictor: Predicts) -> Any:
         with predictor.open() as predict:

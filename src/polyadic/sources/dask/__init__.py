@@ -34,11 +34,10 @@ from polyadic.model.normal import NormalEquations
 from polyadic.rows.holdout import Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
-from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
 from polyadic.samples.placement import iterating_is_cheaper, parse_bytes
-from polyadic.sources import Predicts
+from polyadic.sources import Measure, Predicts
 from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.dask import worker
 from polyadic.sources.dask.inputs import partitions
@@ -104,10 +103,11 @@ class DaskSource:
             predictor.single_threaded(), self._X, self._inputs.names, gaps=self._gaps
         )
 
-    def evaluate(self, predictor: Predicts) -> Evaluation:
+    def evaluate(self, predictor: Predicts, measure: Measure[A]) -> A:
         """Return how good the predictions are."""
-        rows = self._X, self._y, self._weight
-        return evaluate(predictor.single_threaded(), self._inputs.names, *rows, gaps=self._gaps)
+        parts = partitions(self._X, self._y, self._weight)
+        names, gaps = self._inputs.names, self._gaps
+        return evaluate(predictor.single_threaded(), measure, names, parts, gaps=gaps)
 
 
 def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str], *, gaps: bool) -> Any:

@@ -15,16 +15,16 @@ from polyadic.sources.schema import same_gaps
 
 
 def partitions(
-    X: Any, y: Any, sample_weight: Any = None, *, tables: bool = False
+    X: Any, y: Any, sample_weight: Any = None, *, tables: bool = False, labels: bool = False
 ) -> list[tuple[Any, Any, Any]]:
     """Return the delayed inputs, targets and weights of each partition; weights may be None.
 
-    With `tables`, inputs may be something else than numbers.
+    With `tables`, inputs may be something else than numbers, and with `labels` targets may.
     """
     inputs = make_rows_whole(X, tables=tables)
     if y is None:
         raise ValueError("`y` must hold the targets when `X` is a Dask collection, got None.")
-    targets = _match_partitions(y, inputs, "y")
+    targets = _match_partitions(y, inputs, "y", numbers=not labels)
     parts = [_list_partitions(inputs), _list_partitions(targets)]
     if sample_weight is None:
         parts.append([None] * len(parts[0]))
@@ -87,15 +87,16 @@ def _categorical() -> Any:
     return pd.CategoricalDtype, pd.StringDtype
 
 
-def _match_partitions(values: Any, X: Any, name: str) -> Any:
+def _match_partitions(values: Any, X: Any, name: str, *, numbers: bool = True) -> Any:
     """Return targets or weights cut into rows like `X`."""
     if not hasattr(values, "dask"):
         values = _cut(values, X, name)
-    _check_numeric(values, name)
+    if numbers:
+        _check_numeric(values, name)
     if values.ndim not in (1, 2):
         raise ValueError(f"`{name}` must have one or two dimensions, got {values.ndim}.")
     values = _whole(values)
-    mine, theirs = _sizes(values), _sizes(X)
+    mine, theirs = partition_sizes(values), partition_sizes(X)
     if mine is not None and theirs is not None and mine != theirs:
         if sum(mine) != sum(theirs):
             raise ValueError(
@@ -115,7 +116,7 @@ def _match_partitions(values: Any, X: Any, name: str) -> Any:
 
 def _cut(values: Any, X: Any, name: str) -> Any:
     """Return an array in memory as a Dask array."""
-    sizes = _sizes(X)
+    sizes = partition_sizes(X)
     if sizes is None:
         raise TypeError(
             f"`{name}` must be a Dask collection when the partition sizes of `X` are not known, "
@@ -129,7 +130,7 @@ def _cut(values: Any, X: Any, name: str) -> Any:
     return da.from_array(array, chunks=(sizes, *((size,) for size in array.shape[1:])))
 
 
-def _sizes(values: Any) -> tuple[int, ...] | None:
+def partition_sizes(values: Any) -> tuple[int, ...] | None:
     """Return the rows of each partition, or None where they are not known."""
     if not isinstance(values, da.Array) or any(size != size for size in values.chunks[0]):
         return None

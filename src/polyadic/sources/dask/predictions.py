@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.rows.scores import Evaluation
-from polyadic.sources import Predicts
-from polyadic.sources.dask.inputs import as_numbers, load_chunk, make_rows_whole, partitions
+from polyadic.sources import Measure, Predicts
+from polyadic.sources.dask.inputs import as_numbers, load_chunk, make_rows_whole
 from polyadic.sources.dask.worker import add_up
+
+A = TypeVar("A")
 
 
 def predict_lazily(predictor: Predicts, X: Any, names: Sequence[str], *, gaps: bool = False) -> Any:
@@ -32,21 +33,20 @@ def predict_lazily(predictor: Predicts, X: Any, names: Sequence[str], *, gaps: b
 
 def evaluate(
     predictor: Predicts,
+    measure: Measure[A],
     names: Sequence[str],
-    X: Any,
-    y: Any,
-    sample_weight: Any = None,
+    parts: Sequence[tuple[Any, Any, Any]],
     *,
     gaps: bool = False,
-) -> Evaluation:
+) -> A:
     """Return how good the predictions are; the sums are added up on the workers."""
     token = uuid4().hex
-    measure = dask.delayed(partial(_evaluate_partition, predictor, names, gaps), pure=False)
-    parts = [
-        measure(number, *part, dask_key_name=f"polyadic-score-{token}-{number}")
-        for number, part in enumerate(partitions(X, y, sample_weight))
+    look = dask.delayed(partial(_evaluate_partition, predictor, measure, names, gaps), pure=False)
+    answers = [
+        look(number, *part, dask_key_name=f"polyadic-score-{token}-{number}")
+        for number, part in enumerate(parts)
     ]
-    total: Evaluation | None = add_up(parts)
+    total: A | None = add_up(answers)
     if total is None:
         raise ValueError("`X` must have at least one row of positive weight, got none.")
     return total
@@ -68,9 +68,16 @@ def _predict_checked(predictor: Predicts, X: NDArray[np.float64]) -> NDArray[np.
 
 
 def _evaluate_partition(
-    predictor: Predicts, names: Sequence[str], gaps: bool, number: int, X: Any, y: Any, weight: Any
-) -> Evaluation | None:
+    predictor: Predicts,
+    measure: Measure[A],
+    names: Sequence[str],
+    gaps: bool,
+    number: int,
+    X: Any,
+    y: Any,
+    weight: Any,
+) -> A | None:
     rows = load_chunk(number, X, y, weight, names, gaps=gaps).rows
     if not len(rows):
         return None
-    return Evaluation.of(rows.y, _predict_checked(predictor, rows.X), rows.weight)
+    return measure(rows.y, _predict_checked(predictor, rows.X), rows.weight)

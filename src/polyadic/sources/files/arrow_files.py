@@ -57,6 +57,7 @@ class ParquetRows(RowFile):
         kept = (schema.pandas_metadata or {}).get("index_columns", [])
         self.index = [name for name in kept if name in schema.names]
         self.empty = {field.name for field in schema if types.is_null(field.type)}
+        self.flags = {field.name for field in schema if types.is_boolean(field.type)}
         for field in schema:
             yield field.name, _kind_of(field.type)
 
@@ -176,6 +177,8 @@ class CsvRows(RowFile):
 
         if types.is_null(values.type):
             self.empty.add(name)
+        if types.is_boolean(values.type):
+            self.flags.add(name)
         if not types.is_string(values.type):
             return _kind_of(values.type)
         given, decimal = self._csv, self._spelling.decimal

@@ -39,7 +39,8 @@ def open_rows(
         sorted by name.  A folder in it that is called "year=2020" gives its files a column
         "year".
     target : str or list of str, optional
-        Column to predict, or several.  Not needed to predict.
+        Column to predict, or several.  Not needed to predict.  For a classifier it may hold text
+        or true and false, which are labels then.
     columns : list of str, optional
         Columns to predict from; by default all but target, weight and an index that pandas
         wrote, which must then be the same in all files.  The columns of an npy file are "x0",
@@ -119,9 +120,9 @@ def select_rows(
     _check_names(files[0], names, others)
     for file in files:
         _check_columns(file, files[0], [*names, *others], exact=columns is None)
-    files = _read_alike(files, names)
+    files = _read_alike(files, [*names, *targets])
     for file in files:
-        _check_kinds(file, files[0], names, others)
+        _check_kinds(file, files[0], names, targets, weights)
     return RowSource(files, names, targets, weight, missing, isinstance(target, str))
 
 
@@ -163,27 +164,28 @@ def _read_alike(files: Sequence[RowFile], names: Sequence[str]) -> list[RowFile]
 
 
 def _check_kinds(
-    file: RowFile, first: RowFile, names: Sequence[str], others: Sequence[str]
+    file: RowFile,
+    first: RowFile,
+    names: Sequence[str],
+    targets: Sequence[str],
+    weights: Sequence[str],
 ) -> None:
     """Raise an error that names all columns that cannot be used, and what to do about it."""
     wrong: dict[str, list[str]] = {}
-    for name in [*names, *others]:
-        kind = file.types[name]
-        if name in names and kind in KINDS:
+    # Text is for classifiers, and all others refuse it.
+    allowed = dict.fromkeys(names, KINDS) | dict.fromkeys(targets, (NUMBER, TEXT))
+    for name, kinds in (allowed | dict.fromkeys(weights, (NUMBER,))).items():
+        if file.types[name] in kinds:
             continue
-        if name in others and kind == NUMBER:
-            continue
-        what = f"is {kind}" if kind in KINDS else kind
-        example = f" ({file.examples[name]})" if name in file.examples else ""
-        remedy = "target" if name in others else file.remedies.get(name, "columns")
-        wrong.setdefault(remedy, []).append(f"{name!r} {what}{example}")
+        remedy = file.remedies.get(name, "columns") if name in names else "target"
+        wrong.setdefault(remedy, []).append(file.describe(name))
     if wrong:
         told = [text for texts in wrong.values() for text in texts]
         more = f", and {len(told) - 10} more" if len(told) > 10 else ""
         raise RowsError(
             f"{file.path} has columns that cannot be used: {'; '.join(told[:10])}{more}.", *wrong
         )
-    for name in names:
+    for name in [*names, *targets]:
         here, there = file.types[name], first.types[name]
         if here != there and name not in {*file.empty, *first.empty}:
             raise RowsError(

@@ -37,7 +37,7 @@ _BATCH_ROWS = 2**16
 
 _REMEDIES = {
     "gaps": "Fix the file, or pass missing='complete' to open_rows to leave such rows out.",
-    "target": "Targets and weights must be numbers.",
+    "target": "Targets and weights must be numbers; a classifier takes text as labels.",
     "gap": "Fix the file, or pass missing='drop' to open_rows to leave such rows out.",
     "infinite": "Fix the file, or pass na=[{!r}] to open_rows to read it as a gap.",
     "columns": "Fix the file, or name the columns to read with open_rows(…, columns=…).",
@@ -80,6 +80,13 @@ class Block:
         group = "" if self.row_group is None else f" (row group {self.row_group})"
         return f"Row {self.first_row + row + 1} of {path}{group}"
 
+    def more(self, rows: NDArray[np.bool_], most: int = 5) -> str:
+        """Say which rows of this block are so besides the first, if there are any."""
+        others = np.flatnonzero(rows)[1:]
+        shown = [str(self.first_row + row + 1) for row in others[:most].tolist()]
+        left = f" and {len(others) - most} more" if len(others) > most else ""
+        return f", and so are rows {', '.join(shown)}{left}" if shown else ""
+
 
 @dataclass(frozen=True)
 class ArrowBlock:
@@ -111,6 +118,8 @@ class RowFile(ABC):
         Texts that are gaps in a column of numbers.
     empty : set of str
         Columns without a value, as far as is known.
+    flags : set of str
+        Columns of true and false, which are numbers.
     remarks : list of str
         What is done to the file.
     index : list of str
@@ -130,6 +139,7 @@ class RowFile(ABC):
         self.dates: dict[str, str] = {}
         self.strays: dict[str, tuple[str, ...]] = {}
         self.empty: set[str] = set()
+        self.flags: set[str] = set()
         self.remarks: list[str] = []
         self._stamp = self._stat()
         with self._explain_errors():
@@ -200,6 +210,13 @@ class RowFile(ABC):
             yield ArrowBlock(pyarrow.record_batch(arrays, names=list(columns)), first, group)
             first += batch.num_rows
         self._check()
+
+    def describe(self, name: str) -> str:
+        """Return what a column is, and where, as an error says it."""
+        kind = self.types[name]
+        what = f"is {kind}" if kind in KINDS else kind
+        example = f" ({self.examples[name]})" if name in self.examples else ""
+        return f"{name!r} {what}{example}"
 
     def read_as(self, kinds: Mapping[str, str]) -> RowFile:
         """Return the file with columns read as these kinds, as far as it leaves a choice."""

@@ -22,12 +22,14 @@ from polyadic.samples.prefetch import read_ahead
 from polyadic.sources.files.encoding import Tally, encode_batch, gaps_of, kinds_of
 from polyadic.sources.files.row_files import (
     NUMBER,
+    TEXT,
     Block,
     RowFile,
     RowsError,
     number_rows,
 )
-from polyadic.sources.schema import Schema
+from polyadic.sources.labels import Classes, LabelColumn, Labels
+from polyadic.sources.schema import Schema, same_gaps
 from polyadic.sources.survey import FROM_DTYPE, Survey, named_columns
 
 # Memory of one batch: a few are alive at a time, and each is cut into smaller chunks.
@@ -39,7 +41,10 @@ SPLIT_SEED = 2**40
 
 @dataclass(frozen=True)
 class Batch:
-    """Some consecutive rows of a source, in their own units; targets are columns."""
+    """Some consecutive rows of a source, in their own units; targets are columns.
+
+    Labels are the numbers of their classes, −1 for one that the fit did not see.
+    """
 
     first_row: int
     X: NDArray[Any]
@@ -80,6 +85,7 @@ class RowSource:
         self.single_target = single_target
         self._missing = missing
         self._schema: Schema | None = None
+        self._classes: Classes | None = None
         # What the last pass counted; those who read the same rows as others share it.
         self._last: list[Tally] = []
         # A part is told by the hash of rows as all rows have them encoded.
@@ -163,6 +169,65 @@ class RowSource:
         source._files = [file.read_as(kinds) for file in self._files]
         source._schema = schema
         return source
+
+    def labels(self) -> Labels:
+        """Read the target once, and return how much the rows of each label weigh."""
+        if len(self.targets) != 1:
+            raise ValueError(
+                f"The source of rows must name one column of labels, got {len(self.targets)}. Pass "
+                "target=… to open_rows, and fit a classifier to each."
+            )
+        source = copy(self)
+        source._schema = None
+        if self._missing != "complete" and self._part is None:
+            # Other columns do not say which rows there are.
+            source.names, source._columns = [], self._others
+        total, tally = Labels(), Tally(len(source.names))
+        for file in source._files:
+            for column, weight in source._label_columns(file, tally):
+                total += Labels.of(column, weight)
+        return total
+
+    def _label_columns(
+        self, file: RowFile, tally: Tally
+    ) -> Iterator[tuple[LabelColumn, NDArray[np.float64] | None]]:
+        """Yield the labels and the weights of rows that are left after the check."""
+        (name,) = self.targets
+        if self.is_plain and file.types[name] == NUMBER:
+            for values in self._numbers(file, tally):
+                labels = values[len(values) - len(self._others)]
+                yield (
+                    LabelColumn.of(labels, are_flags=name in file.flags),
+                    None if self.weight is None else values[-1],
+                )
+            return
+        for batch in self._checked(file, tally):
+            weight = None if self.weight is None else number_rows(batch, [self.weight])[0]
+            yield _label_column(file, batch, name), weight
+
+    def labelled(self, classes: Classes) -> RowSource:
+        """Return the rows with the number of each row's class as target.
+
+        Parameters
+        ----------
+        classes : Classes
+            Of a fit; a label that is none of them has the number −1.
+        """
+        source = copy(self)
+        if classes.are_text:  # "1" and "2" may be all that there is here
+            kinds = dict.fromkeys(self.targets, TEXT)
+            source._files = [file.read_as(kinds) for file in self._files]
+        source._classes = classes
+        return source
+
+    def require_numbers(self) -> None:
+        """Raise unless targets are numbers."""
+        for file in self._files if self._classes is None else ():
+            wrong = [file.describe(name) for name in self.targets if file.types[name] != NUMBER]
+            if wrong:
+                raise RowsError(
+                    f"{file.path} has columns that cannot be used: {'; '.join(wrong)}.", "target"
+                )
 
     @property
     def is_plain(self) -> bool:
@@ -303,20 +368,31 @@ class RowSource:
             yield self._batch(np.concatenate(waiting, axis=1), first)
 
     def _batch(self, values: NDArray[Any], first_row: int) -> Batch:
-        inputs, targets = len(values) - len(self._others), len(self.targets)
+        inputs, targets = len(self.inputs), len(self.targets)
         return Batch(
             first_row,
             values[:inputs].T,
             values[inputs : inputs + targets].T if targets else None,
-            None if self.weight is None else values[-1],
+            values[-1] if len(values) > inputs + targets else None,
         )
 
     def _rows(self) -> Iterator[NDArray[np.float64]]:
         """Yield inputs, targets and weights × rows of what is left after the check of every row."""
         tally = Tally(len(self.names))
         for file in self._files:
-            yield from (self._numbers if self.is_plain else self._encode)(file, tally)
+            plain = self.is_plain and all(file.types[name] == NUMBER for name in self.targets)
+            rows = (self._numbers if plain else self._encode)(file, tally)
+            yield from rows if self._classes is None else map(self._weigh, rows)
         self._last[:] = [tally]
+
+    def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rows whose weights are those of their classes, too."""
+        assert self._classes is not None
+        inputs = len(self.inputs)
+        weight = None if self.weight is None else values[-1]
+        weights = self._classes.weigh(values[inputs], weight)
+        parts = [values[: inputs + 1], *([] if weights is None else [weights[None]])]
+        return np.concatenate(parts)
 
     def _numbers(self, file: RowFile, tally: Tally) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a file whose columns are all numbers."""
@@ -330,33 +406,49 @@ class RowSource:
                 values = values[:, self._part.mask(values[:inputs].T, targets.T)]
             if self._schema is not None:
                 tally.add_gaps(self._schema, values)
+            if self._classes is not None:
+                values[inputs] = self._classes.number(LabelColumn.of(values[inputs]))
             if values.size:
                 yield values
 
     def _encode(self, file: RowFile, tally: Tally) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows of a file whose columns become inputs by a schema."""
+        """Yield the rows of a file whose columns become inputs by a schema, or labels numbers."""
         for batch in self._checked(file, tally):
-            encoded = encode_batch(file, batch, self.names, self.schema)
-            tally.surprises += encoded.surprises
-            if len(encoded.X):
-                yield np.concatenate([encoded.X.T, number_rows(batch, self._others)])
+            if self.is_plain:
+                inputs = same_gaps(number_rows(batch, self.names))
+                if self._schema is not None:
+                    tally.add_gaps(self._schema, inputs)
+            else:
+                encoded = encode_batch(file, batch, self.names, self.schema)
+                tally.surprises += encoded.surprises
+                inputs = encoded.X.T
+            if batch.num_rows:
+                weights = number_rows(batch, [] if self.weight is None else [self.weight])
+                yield np.concatenate([inputs, self._targets(file, batch), weights])
+
+    def _targets(self, file: RowFile, batch: Any) -> NDArray[np.float64]:
+        """Return targets as numbers: those of classes, or what else tells texts apart."""
+        if self._classes is not None:
+            columns = [_label_column(file, batch, name) for name in self.targets]
+            return np.array([self._classes.number(column) for column in columns])
+        return _hashed_targets(file, batch, self.targets)
 
     def _checked(self, file: RowFile, tally: Tally) -> Iterator[Any]:
         """Yield the rows of a file that are left after the check as record batches."""
         for block in file.arrow(self._columns, _MOST_ROWS):
-            inputs, others = gaps_of(file, block.batch, self.names), self._others
-            values = np.concatenate([inputs, number_rows(block.batch, others)])
+            values = gaps_of(file, block.batch, self._columns)
             keep = self._check(file, Block(values, block.first_row, block.row_group), tally)
             batch = block.batch if keep.all() else block.batch.filter(keep)
             if self._part is not None:
                 X = self._hashed_values(file, batch)
-                batch = batch.filter(self._part.mask(X, number_rows(batch, self.targets).T))
+                targets = _hashed_targets(file, batch, self.targets)
+                batch = batch.filter(self._part.mask(X, targets.T))
             yield batch
 
     def _hashed_values(self, file: RowFile, batch: Any) -> NDArray[np.float64]:
         """Return the inputs by whose hash rows are in a part."""
         if self._hashed_by is None:  # all were numbers when the rows were split
-            return number_rows(batch, self.names).T
+            return same_gaps(number_rows(batch, self.names).T)
         return encode_batch(file, batch, self.names, self._hashed_by).X
 
     def _check(self, file: RowFile, block: Block, tally: Tally) -> NDArray[np.bool_]:
@@ -391,7 +483,30 @@ class RowSource:
         if np.isinf(block.values[column, row]):
             what = f"{where} has an infinite value in column {name!r}."
             return RowsError(what, "infinite", value=f"{block.values[column, row]:g}")
+        if name in self.targets and (self._classes is not None or file.types[name] == TEXT):
+            more = block.more(wrong[column])
+            return RowsError(f"{where} has no label in column {name!r}{more}.", "gap")
         return RowsError(
             f"{where} has no number in column {name!r}.",
             "gap" if name in self._others else "gaps",
         )
+
+
+def _label_column(file: RowFile, batch: Any, name: str) -> LabelColumn:
+    """Return the labels of a record batch."""
+    if file.types[name] == NUMBER:
+        return LabelColumn.of(number_rows(batch, [name])[0], are_flags=name in file.flags)
+    return LabelColumn.of_arrow(batch.column(name))
+
+
+def _hashed_targets(file: RowFile, batch: Any, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return targets as numbers by which rows are told apart; those of texts are their hashes."""
+    values = np.empty((len(names), batch.num_rows))
+    for row, name in zip(values, names, strict=True):
+        is_number = file.types[name] == NUMBER
+        row[:] = (
+            number_rows(batch, [name])[0]
+            if is_number
+            else _label_column(file, batch, name).hashes()
+        )
+    return values

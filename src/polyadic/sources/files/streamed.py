@@ -16,12 +16,11 @@ from polyadic.model.als import Samples
 from polyadic.model.losses import LossSum
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows, concatenate_rows
-from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
 from polyadic.samples import memory_usage
 from polyadic.samples.disk import Reading, StreamSamples
-from polyadic.sources import Predicts
+from polyadic.sources import Measure, Predicts
 from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.data import Data, PartStore
 from polyadic.sources.files.row_source import Batch, RowSource
@@ -79,17 +78,18 @@ class FileSource:
         parts += [predicted for _, predicted in self.predict_batches(predictor)]
         return np.asarray(predictor.shape(np.concatenate(parts)))
 
-    def evaluate(self, predictor: Predicts) -> Evaluation:
+    def evaluate(self, predictor: Predicts, measure: Measure[A]) -> A:
         """Return how good the predictions are."""
         self._require_target()
-        total: Evaluation | None = None
+        total: Any = None
         for batch, predicted in self.predict_batches(predictor):
             if batch.weight is None or batch.weight.any():
-                part = Evaluation.of(batch.y, predicted, batch.weight)
+                part = measure(batch.y, predicted, batch.weight)
                 total = part if total is None else total + part
         if total is None:
             raise ValueError(f"{self._rows} has no row of positive weight to measure on.")
-        return total
+        found: A = total
+        return found
 
     def _require_target(self) -> None:
         if not self._rows.targets:
