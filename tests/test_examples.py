@@ -15,6 +15,9 @@ EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 # Those whose fits are the longest run in the build of the site, not once more here.
 LONG = {"plot_number_of_rows", "plot_categories_and_gaps", "plot_partial_dependence"}
 
+# What the extra `docs` brings and `test` does not.
+NEEDS = {"plot_conformal": "mapie"}
+
 RUN = """
 import runpy, sys
 import matplotlib.pyplot as plt
@@ -36,6 +39,7 @@ def test_there_are_enough_of_them():
     "path", [path for path in EXAMPLES if path.stem not in LONG], ids=lambda path: path.stem
 )
 def test_example(path, tmp_path):
+    pytest.importorskip(NEEDS.get(path.stem, "matplotlib"))
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(path)],
