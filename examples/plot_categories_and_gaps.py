@@ -10,8 +10,6 @@ work.
 # %%
 # What a fit took each column for stands in ``schema_``.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -20,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from polyadic import FeatureLearningRegressor
 
-table = pd.read_csv(Path(__file__).parent / "weather.csv", parse_dates=["time"])
+table = pd.read_csv("weather.csv", parse_dates=["time"])
 X, y = table.drop(columns="temp"), table["temp"]
 model = FeatureLearningRegressor(n_estimators=1, effort=0.2, random_state=0).fit(X, y)
 print("gaps, in per cent:", (100 * X.isna().mean()).round(1).to_dict())

@@ -10,8 +10,6 @@ regularised decides how many maps are left.
 # Eight damped Fourier maps, of periods from fast to slow, for the temperature at New York's
 # airports.  Named maps take numbers without gaps.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.model_selection import train_test_split
@@ -19,7 +17,7 @@ from sklearn.model_selection import train_test_split
 import polyadic
 from polyadic.features import DampedFourierFeatures
 
-table = pd.read_csv(Path(__file__).parent / "weather.csv", parse_dates=["time"])
+table = pd.read_csv("weather.csv", parse_dates=["time"])
 table["day"], table["hour"] = table["time"].dt.day_of_year, table["time"].dt.hour
 columns = ["day", "hour", "humidity", "pressure", "wind_speed"]
 table = table.dropna(subset=columns)

@@ -32,7 +32,7 @@ class Round(FeatureMap):
         return np.where(order % 2 | (order == 0), np.cos(turns), np.sin(turns))
 
 
-table = pd.read_csv(Path(__file__).parent / "weather.csv").dropna(subset=["wind_dir", "pressure"])
+table = pd.read_csv("weather.csv").dropna(subset=["wind_dir", "pressure"])
 X, y = table[["wind_dir"]].to_numpy() / 360, table["pressure"].to_numpy()
 
 

@@ -10,8 +10,6 @@ dependence of one input or of two, and how much two of them work together.
 # The temperature at New York's airports, where everyone knows what should come out: seasons, warm
 # afternoons, and a swing from night to day that is not the same in every season.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import pandas as pd
 
@@ -22,7 +20,7 @@ from polyadic.inspection import (
     permutation_importance,
 )
 
-table = pd.read_csv(Path(__file__).parent / "weather.csv", parse_dates=["time"])
+table = pd.read_csv("weather.csv", parse_dates=["time"])
 table["day"], table["hour"] = table["time"].dt.day_of_year, table["time"].dt.hour
 X, y = table[["day", "hour", "humidity", "pressure", "wind_speed", "airport"]], table["temp"]
 model = FeatureLearningRegressor(n_estimators=2, effort=0.3, random_state=0).fit(X[:700], y[:700])

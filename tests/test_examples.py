@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,7 @@ def test_there_are_enough_of_them():
 )
 def test_example(path, tmp_path):
     pytest.importorskip(NEEDS.get(path.stem, "matplotlib"))
+    shutil.copy(ROOT / "examples" / "weather.csv", tmp_path)
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(path)],
@@ -51,4 +53,4 @@ def test_example(path, tmp_path):
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split("axes:")[1]) >= 1
     assert "Warning" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["weather.csv"]
