@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import polyadic
+
 ROOT = Path(__file__).resolve().parents[2]
 START = (ROOT / "docs" / "guide" / "start.md").read_text(encoding="utf-8")
 
@@ -76,8 +78,8 @@ def test_the_example_of_the_features_page(tmp_path):
     assert "'s5'" in printed
 
 
-MODULES = ("polyadic", "polyadic.features", "polyadic.inspection", "polyadic.datasets",
-           "polyadic.experiments")  # fmt: skip
+MODULES = ["polyadic", *(f"polyadic.{name}" for name in set(dir(polyadic)) - {*polyadic.__all__})]
+MODULES = sorted(MODULES)
 NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
 NAMES = [(module, name) for module, name in NAMES if callable(getattr(import_module(module), name))]
 
