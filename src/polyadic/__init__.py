@@ -16,10 +16,12 @@ _NAMES = {
     "KernelMachineRegressor": "estimators",
     "KernelMachineRegressorCV": "estimators",
     "load": "estimators.saving",
+    "onnx_inputs": "export",
     "open_rows": "sources.files.opening",
     "save": "estimators.saving",
+    "to_onnx": "export",
 }
-_SUBPACKAGES = ("datasets", "experiments", "features", "inspection")
+_SUBPACKAGES = ("datasets", "experiments", "export", "features", "inspection")
 
 __all__ = [
     "FeatureLearningClassifier",
@@ -29,8 +31,10 @@ __all__ = [
     "KernelMachineRegressorCV",
     "__version__",
     "load",
+    "onnx_inputs",
     "open_rows",
     "save",
+    "to_onnx",
 ]
 
 

@@ -1,6 +1,6 @@
 """What is public, for type checkers; `__init__.py` imports it when it is asked for."""
 
-from polyadic import datasets, experiments, features, inspection
+from polyadic import datasets, experiments, export, features, inspection
 from polyadic._version import __version__
 from polyadic.estimators import (
     FeatureLearningClassifier,
@@ -10,6 +10,7 @@ from polyadic.estimators import (
     KernelMachineRegressorCV,
 )
 from polyadic.estimators.saving import load, save
+from polyadic.export import onnx_inputs, to_onnx
 from polyadic.sources.files.opening import open_rows
 
 __all__ = [
@@ -21,9 +22,12 @@ __all__ = [
     "__version__",
     "datasets",
     "experiments",
+    "export",
     "features",
     "inspection",
     "load",
+    "onnx_inputs",
     "open_rows",
     "save",
+    "to_onnx",
 ]

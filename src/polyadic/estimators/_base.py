@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ENGINES, Compute, ComputeSpec
+from polyadic.estimators._html import ShownInNotebooks
 from polyadic.estimators._members import (
     SEARCH,
     MemberRun,
@@ -63,7 +64,7 @@ _TOO_FEW_ROWS = 2
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
-class CPDEstimator(CallbackSupportMixin, BaseEstimator):
+class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
     """Base of the estimators: everything but which maps take part, and what is predicted."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -105,6 +106,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     max_time: float | None = None
 
     schema_: Schema
+    alpha_: NDArray[np.float64]
     uncertainty_: Uncertainty
     _link: str = "identity"  # of fits from before there were others
 
@@ -137,7 +139,8 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             with StatusLine(self.verbose == "auto") as status:
                 source = training_source(self, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
-                    self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
+                    known = data.statistics
+                    self.schema_ = self.schema_.with_gaps(known.gaps.tolist(), known.n_rows)
                     fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
@@ -269,6 +272,21 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
         ------
         batch, y : Batch, ndarray of shape (n_rows, n_targets)
             Rows as they were read, and their predictions.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> import polyadic
+        >>> rng = np.random.RandomState(0)
+        >>> table = rng.rand(100, 3)  # the last column is the target
+        >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "rows.npy")
+        ...     np.save(path, table)
+        ...     rows = polyadic.open_rows(path, target="x2")
+        ...     sum(len(y) for batch, y in model.fit(rows).predict_batches(rows))
+        100
         """
         check_is_fitted(self)
         rows = file_rows_to_predict(self, source)
@@ -363,6 +381,18 @@ class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
             Dask array where it is a Dask collection.
         std : like y
             With `return_std`: the deviation of a new target from its prediction, noise and all.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> model.predict(X[150:]).shape
+        (50,)
+        >>> mean, std = model.predict(X[150:], return_std=True)
+        >>> bool((std > 0).all())
+        True
         """
         if return_std:
             return self._predict_with_std(X)
@@ -385,6 +415,15 @@ class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
         -------
         score : float
             1 for perfect predictions, 0 for those no better than the mean.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> 0.5 < model.score(X[150:], y[150:]) < 1
+        True
         """
         check_is_fitted(self)
         rows = rows_to_predict(self, X, y, sample_weight)
