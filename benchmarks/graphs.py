@@ -6,7 +6,8 @@ DATA is the folder of the shared sets.  Each set is fitted with little effort to
 its rows and predicted on at most 20,000: the five sets of numbers, the numbers of the further
 tables, and these tables as they are, for regression and for classes.  Differences are in units
 of the predictions' standard deviation, those of probabilities as they are, and those of deviations
-in parts of them.  Times are those of one thread, without deviations.  The table goes between the markers of onnx.md.
+in parts of them.  Times are those of one thread, without deviations.  The table goes between the
+markers of onnx.md.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from benchmarks.report import BEGIN, END, table
 _MOST_FITTED, _MOST_PREDICTED, _BATCH = 500, 20_000, 1_000
 _PARAMETERS = {"effort": 0.1, "n_estimators": 1, "random_state": 0}
 _HEADER = (
-    "set", "difference", "of std", "nodes", "MB", "1 row: ours, ms", "onnxruntime", "1,000 rows: ours, ms",
-    "onnxruntime",
+    "set", "difference", "of std", "nodes", "MB", "1 row: ours, ms", "onnxruntime",
+    "1,000 rows: ours, ms", "onnxruntime",
 )  # fmt: skip
 
 
