@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 import polyadic
 from polyadic.features import FourierFeatures, PurePowerFeatures
 from tests.export.graphs import assert_predicts_alike, predict, run
-from tests.small import regressor, smooth_rows
+from tests.small import MAPS, regressor, smooth_rows
 
 pytest.importorskip("onnxruntime")
 QUICK = {"effort": 0.1, "n_estimators": 2, "random_state": 0}
@@ -45,6 +45,8 @@ def test_several_targets():
 def test_kernel_machines():
     model = polyadic.KernelMachineClassifier(rank=3, n_basis=4, max_iter=3, random_state=0)
     assert_predicts_alike(model.fit(X, np.digitize(Y, [0, 1]) - 5), FAR)
+    search = polyadic.KernelMachineRegressorCV(MAPS, cv=2, n_basis=4, rank=2, max_iter=2)
+    assert_predicts_alike(search.fit(X, Y), FAR)
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +161,14 @@ def test_deviations_after_a_calibration(automatic):
     model.calibrate(X[:100], 2 * Y[:100])
     np.testing.assert_allclose(predict(model, FAR), model.predict(FAR, return_std=True), rtol=1e-7)
     assert not np.allclose(predict(model, FAR)[1], predict(automatic, FAR)[1])
+
+
+def test_intervals_follow_from_deviations(automatic):
+    found, std = predict(automatic, FAR)
+    errors = automatic.uncertainty_.errors[0]
+    factors = errors.quantiles([0.05, 0.95]) / errors.deviation
+    wanted = automatic.predict_interval(FAR, coverage=0.9)
+    np.testing.assert_allclose(found[:, None] + std[:, None] * factors, wanted, rtol=1e-9)
 
 
 def test_noise_is_predicted_by_its_mean():

@@ -42,7 +42,8 @@ def write_model(estimator: Any, dtype: str, *, with_std: bool) -> ModelProto:
     door, graph = door_of(estimator, dtype), Graph("polyadic_")
     labels = plain_labels(estimator) if is_classifier(estimator) else None
     outputs = []
-    uncertainty = vars(estimator).get("uncertainty_") if with_std else None
+    knows = with_std and labels is None
+    uncertainty = vars(estimator).get("uncertainty_") if knows else None
     written = write_outputs(graph, estimator, door, door.names, labels, uncertainty)
     for name, (value, info) in written.items():
         if info.type.tensor_type.elem_type == TensorProto.DOUBLE:
