@@ -26,6 +26,7 @@ from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
 from polyadic.sources.survey import FROM_DTYPE
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
+from polyadic.uncertainty import Uncertainty
 
 _SHARES = 20_000  # values that `feature_weights_` and `inputs_` are taken from
 _DOUBLE_ROWS = 20_000  # up to so many rows an automatic fit computes in double precision
@@ -112,13 +113,17 @@ class FeatureLearning(CPDEstimator):
                     deadline=deadline,
                 )
                 members: list[Member] = []
+                uncertainty: Uncertainty | None = None
                 try:
                     members = search.run()
+                    uncertainty = search.uncertainty(members)
                 finally:
                     # Also after an interruption: the estimator is fitted so far.
                     if search.best is not None:
                         members = members or search.members(search.best)
                         self._set_search(data, search, search.best, members, compute)
+                        if uncertainty is not None:
+                            self.uncertainty_ = uncertainty
         progress.end(self.members_)
 
     def _settings(self, data: Data) -> Settings:

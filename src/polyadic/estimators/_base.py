@@ -27,6 +27,7 @@ from polyadic.estimators._members import (
     fit_member,
     fitted_attributes,
     is_small,
+    posterior_uncertainty,
 )
 from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import (
@@ -36,17 +37,18 @@ from polyadic.estimators._sources import (
     training_source,
 )
 from polyadic.estimators._status import StatusLine
+from polyadic.estimators._uncertainty import PredictsErrors, like_rows
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
 from polyadic.model import als
 from polyadic.model.losses import REGRESSION_LOSSES, loss_of
 from polyadic.rows.scores import Evaluation
-from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.files.streamed import FileSource
 from polyadic.sources.schema import Schema
 from polyadic.storage.checkpoint import Checkpoint, MemberCheckpoint
+from polyadic.uncertainty import Uncertainty
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -103,6 +105,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     max_time: float | None = None
 
     schema_: Schema
+    uncertainty_: Uncertainty
     _link: str = "identity"  # of fits from before there were others
 
     def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -177,6 +180,10 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
                 # Also after an interruption: the estimator is fitted so far.
                 if run.results:
                     self._set_fits(data, layout, run.in_order())
+            alpha = float(self._setting("alpha"))
+            uncertainty = posterior_uncertainty(data, self.members_, alpha, compute)
+            if uncertainty is not None:
+                self.uncertainty_ = uncertainty
         progress.end(self.members_)
 
     def _deadline(self, run: MemberRun[Any], index: int) -> float:
@@ -313,7 +320,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
         return False
 
 
-class CPDRegressor(RegressorMixin, CPDEstimator):
+class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
     """Base of the regressors."""
 
     loss: str = "squared_error"
@@ -338,7 +345,7 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
             )
         return data.under(loss_of(self.loss, self.quantile))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the target of each row.
 
         Parameters
@@ -346,13 +353,19 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         X : array-like of shape (n_samples, n_features), Dask collection or source of rows
             Inputs in their own units.  Rows outside the training range are extrapolated
             by the feature maps.
+        return_std : bool, default=False
+            Whether to return standard deviations as well; predictions are the same to the bit.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
             Predictions in the target's units; a tensor on the device of `X` where `X` is one, a
             Dask array where it is a Dask collection.
+        std : like y
+            With `return_std`: the deviation of a new target from its prediction, noise and all.
         """
+        if return_std:
+            return self._predict_with_std(X)
         predictor = self._predictor()
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
 
@@ -390,11 +403,6 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-
-def like_rows(y: Any, X: Any) -> Any:
-    """Return predictions as the kind of array that the rows are, where they are."""
-    return y.to(X.device) if is_tensor(y) else like(y, X)
 
 
 def _is_fitted_attribute(name: str) -> bool:

@@ -14,9 +14,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
-from polyadic.estimators._base import CPDEstimator, like_rows
+from polyadic.estimators._base import CPDEstimator
 from polyadic.estimators._sources import is_dask, rows_to_predict
 from polyadic.estimators._tables import find_gaps
+from polyadic.estimators._uncertainty import like_rows
 from polyadic.members import Member
 from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace
