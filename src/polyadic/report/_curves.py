@@ -197,7 +197,7 @@ def _find_limits(
     ends = (middle - half, middle + half)
     if not band:
         return ends
-    most = _MOST_BAND * max(span, widest)
+    most = _MOST_BAND * max(span, widest) or np.inf
     margin = 0.03 * (max(band) - min(band))
     return (
         max(min(ends[0], min(band) - margin), low - most),
