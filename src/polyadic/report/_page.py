@@ -84,7 +84,7 @@ def _write_error(value: float | None) -> str:
     """Return a standard error as it stands behind a number."""
     if not value:
         return ""
-    return f" ± {_write(value, 2)}" if value >= 1e-4 else " ± < 0.0001"
+    return f" ± {_write(value, 2)}" if value >= 1e-4 else " ± <0.0001"
 
 
 def _write(value: float | str | None, digits: int = 4) -> str:
