@@ -272,6 +272,21 @@ class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
         ------
         batch, y : Batch, ndarray of shape (n_rows, n_targets)
             Rows as they were read, and their predictions.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> import polyadic
+        >>> rng = np.random.RandomState(0)
+        >>> table = rng.rand(100, 3)  # the last column is the target
+        >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "rows.npy")
+        ...     np.save(path, table)
+        ...     rows = polyadic.open_rows(path, target="x2")
+        ...     sum(len(y) for batch, y in model.fit(rows).predict_batches(rows))
+        100
         """
         check_is_fitted(self)
         rows = file_rows_to_predict(self, source)
@@ -366,6 +381,18 @@ class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
             Dask array where it is a Dask collection.
         std : like y
             With `return_std`: the deviation of a new target from its prediction, noise and all.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> model.predict(X[150:]).shape
+        (50,)
+        >>> mean, std = model.predict(X[150:], return_std=True)
+        >>> bool((std > 0).all())
+        True
         """
         if return_std:
             return self._predict_with_std(X)
@@ -388,6 +415,15 @@ class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
         -------
         score : float
             1 for perfect predictions, 0 for those no better than the mean.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> 0.5 < model.score(X[150:], y[150:]) < 1
+        True
         """
         check_is_fitted(self)
         rows = rows_to_predict(self, X, y, sample_weight)

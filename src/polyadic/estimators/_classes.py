@@ -108,6 +108,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         p : ndarray of shape (n_samples, n_classes)
             A column for each of `classes_`; every row sums to one.  A tensor on the device of
             `X` where `X` is one, a Dask array where it is a Dask collection.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.predict_proba(X).sum(axis=1).round(9).min().item()
+        1.0
         """
         predictor = replace(self._predictor(), single_target=False)
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
@@ -124,6 +133,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         log_p : ndarray of shape (n_samples, n_classes)
             A column for each of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.predict_log_proba(X).shape
+        (150, 3)
         """
         p, least = self.predict_proba(X), float(np.finfo(np.float64).tiny)
         if is_dask(p):
@@ -143,6 +161,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Probabilities follow from them by the logistic function, or by softmax.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> bool((model.decision_function(X).argmax(axis=1) == model.predict(X)).all())
+        True
         """
         predictor = replace(self._predictor(), link="identity")
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
@@ -188,6 +215,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         y : ndarray of shape (n_samples,)
             Labels, of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.predict(X[[0, 60, 120]])
+        array([0, 1, 2])
         """
         classes = self.classes_
         if is_dask(X):
@@ -223,6 +259,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         score : float
             The weighted share of rows whose class is predicted.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.score(X, y) > 0.9
+        True
         """
         if isinstance(X, RowSource) or is_dask(X):
             if is_dask(X):

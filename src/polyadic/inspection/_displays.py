@@ -94,6 +94,17 @@ class ConvergenceDisplay(_Display):
         Mean squared error on held-out rows after each epoch, or their loss.
     validation_name : str
         What the latter is called.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import ConvergenceDisplay
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, max_iter=3, tol=0).fit(X, y)
+    >>> display = ConvergenceDisplay.from_estimator(model)
+    >>> len(display.loss)
+    3
     """
 
     def __init__(
@@ -275,6 +286,13 @@ class PredictionDisplay(_Display):
     ----------
     actual, predicted : ndarray of shape (n_samples,)
         The pairs.
+
+    Examples
+    --------
+    >>> from polyadic.inspection import PredictionDisplay
+    >>> display = PredictionDisplay.from_predictions([1.0, 2.0], [1.5, 2.0], kind="residuals")
+    >>> display.ax_.get_ylabel()
+    'actual − predicted'
     """
 
     def __init__(self, actual: Any, predicted: Any) -> None:
@@ -498,7 +516,15 @@ def describe_kernel(kernel: str | None) -> str:
 
 
 def short_name(feature_map: Any) -> str:
-    """Return a map's name as a picture has room for: "Fourier(period=8)"."""
+    """Return a map's name as a picture has room for: "Fourier(period=8)".
+
+    Examples
+    --------
+    >>> from polyadic.features import FourierFeatures
+    >>> from polyadic.inspection import short_name
+    >>> short_name(FourierFeatures(8.0))
+    'Fourier(period=8)'
+    """
     kind = type(feature_map).__name__.removesuffix("Features")
     parameters = feature_map.get_params(deep=False).items()
     return f"{kind}({', '.join(f'{name}={_short(value)}' for name, value in parameters)})"

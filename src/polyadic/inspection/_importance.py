@@ -35,6 +35,17 @@ class InputEffects:
         The prediction of each row.
 
     All have a last axis more for the classes, where there are several.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import input_effects
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> effects = input_effects(model, X, [0, 1])
+    >>> effects.at_rows.shape, effects.importances.shape
+    ((2, 60), (2,))
     """
 
     curves: list[NDArray[np.float64]]

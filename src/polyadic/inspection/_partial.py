@@ -37,6 +37,17 @@ class PartialDependence:
         Names of these classes; empty where values are of one target or class.
     label : str
         What the values are: "mean prediction", "mean probability of yes", …
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import partial_dependence
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> found = partial_dependence(model, X, [3], resolution=5)
+    >>> found.names, found.values.shape
+    (('x3',), (5,))
     """
 
     inputs: tuple[int | Group, ...]

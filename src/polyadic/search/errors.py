@@ -38,7 +38,7 @@ from polyadic.uncertainty import (
     spread_of,
 )
 
-_KNOWN_ROWS = 256  # training rows that familiarity is told by
+_KNOWN_ROWS = 128  # training rows that familiarity is told by
 _BUMPS = {False: 7, True: 11}  # corners of a function of one number; the latter for many rows
 _MANY_ROWS = 500
 _MOST_LEVELS, _MOST_COLUMNS, _MOST_INPUTS = 64, 400, 64
