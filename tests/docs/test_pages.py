@@ -105,6 +105,8 @@ def test_every_public_name_has_an_example(module, name):
 @pytest.mark.parametrize(("module", "name"), NAMES, ids=".".join)
 def test_every_public_name_is_in_the_reference(module, name):
     reference = (ROOT / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
+    if vars(polyadic).get(name) is getattr(import_module(module), name):
+        module = "polyadic"  # what stands at the top is listed there
     _, _, section = reference.partition(f".. currentmodule:: {module}\n")
     section, _, _ = section.partition(".. currentmodule::")
     assert re.search(rf"^   {name}$", section, flags=re.MULTILINE)
