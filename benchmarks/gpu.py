@@ -1,6 +1,6 @@
 """Measure the GPU engine: one command, one short table and a profile.
 
-    python benchmarks/gpu.py [airline] [flights] [billion] [small] [crossover] [profile]
+    python benchmarks/gpu.py [airline] [flights] [automatic] [classes] [billion] [small] ...
 
 Without arguments everything runs.  `flights` needs the file flights3m.npz in the folder
 that the environment variable POLYADIC_DATA names.
@@ -20,7 +20,11 @@ import torch
 from sklearn.model_selection import train_test_split
 
 import polyadic
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor
+from polyadic import (
+    FeatureLearningClassifier,
+    FeatureLearningRegressor,
+    KernelMachineRegressor,
+)
 from polyadic.engines.torch.engine import TorchEngine
 from polyadic.features import DampedFourierFeatures, TensorLayout
 from polyadic.model import als, cpd
@@ -270,7 +274,32 @@ def automatic() -> Iterator[Row]:
         yield f"automatic fit of {name}", result, goal
 
 
-PARTS = {f.__name__: f for f in (airline, flights, automatic, billion, small, crossover, profile)}
+def classes(n_rows: int = 1_000_000) -> Iterator[Row]:
+    """Automatic fits of two classes whose log odds are a function of ten inputs."""
+    from sklearn.metrics import log_loss
+
+    def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        X = rng.random((n, 10))
+        odds = 4 * np.sin(4 * X[:, 0] + X[:, 1] * X[:, 2]) + 3 * X[:, 3] * np.cos(6 * X[:, 4]) - 2
+        p = 1 / (1 + np.exp(-odds))
+        return X, rng.random(n) < p, p
+
+    FeatureLearningClassifier(device="cuda", dtype="float32", random_state=0, effort=0.2).fit(
+        *rows(30_000, 1)[:2]
+    )
+    (X, y, _), (T, u, p) = rows(n_rows, 0), rows(200_000, 2)
+    model = FeatureLearningClassifier(device="cuda", random_state=0)
+    model, seconds, peak = timed(lambda: model.fit(X, y))
+    reached, least = log_loss(u, model.predict_proba(T)), log_loss(u, p)
+    result = f"{seconds:.1f} s, log-loss {reached:.4f}, true odds {least:.4f}, {peak:.1f} GiB"
+    yield f"automatic fit of two classes, {n_rows} × 10", result, "20 s"
+
+
+PARTS = {
+    f.__name__: f
+    for f in (airline, flights, automatic, classes, billion, small, crossover, profile)
+}
 
 
 def main() -> None:

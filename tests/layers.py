@@ -16,7 +16,7 @@ PICTURE = ROOT / "docs" / "imports.svg"
 # Each layer may import those before it, and itself.
 LAYERS = (
     "_version", "features", "model", "rows", "engines", "samples", "compute", "sources", "members",
-    "uncertainty", "search", "storage", "estimators", "inspection", "report", "datasets",
+    "uncertainty", "search", "storage", "estimators", "export", "inspection", "report", "datasets",
     "experiments", "cli",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))

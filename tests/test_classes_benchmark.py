@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from benchmarks import classes
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 
 
 def probabilities(n=200, seed=0):
@@ -39,6 +39,24 @@ def test_a_label_that_was_not_there_costs_most():
     assert found["accuracy"] == 0
 
 
+def test_area_under_the_curve_is_that_of_scikit_learn():
+    rng = np.random.RandomState(0)
+    p = rng.uniform(size=100)
+    y = np.where(rng.uniform(size=100) < p, "b", "a")
+    found = classes.scores(np.column_stack([1 - p, p]), np.array(["a", "b"]), y)
+    assert found["auc"] == roc_auc_score(y == "b", p)
+
+
+def test_gaps_of_splits_that_err_in_turn_are_none_together():
+    P = np.tile([0.7, 0.3], (10, 1))
+    more, fewer = (np.array(["a"] * n + ["b"] * (10 - n)) for n in (9, 5))
+    splits = {
+        str(i): classes.scores(P, np.array(["a", "b"]), y) for i, y in enumerate((more, fewer))
+    }
+    assert [each["calibration"] for each in splits.values()] == pytest.approx([0.2, 0.2])
+    assert classes.pooled_gap(splits) == pytest.approx(0.0, abs=1e-12)
+
+
 @pytest.mark.slow
 def test_the_command_measures_and_writes_the_page(tmp_path, monkeypatch):
     rng = np.random.RandomState(0)
@@ -50,8 +68,10 @@ def test_the_command_measures_and_writes_the_page(tmp_path, monkeypatch):
     with gzip.open(tmp_path / "tables" / "tiny.csv.gz", "wt") as file:
         file.write("\n".join(["x,level,target", *lines]))
     command = ["classes", "--data", str(tmp_path), "--out", str(tmp_path), "--splits", "1"]
-    monkeypatch.setattr(sys, "argv", [*command, "--models", "boosting,logistic,polyadic"])
+    models = ["--tables", "tiny", "--models", "boosting,logistic,polyadic,regression"]
+    monkeypatch.setattr(sys, "argv", [*command, *models])
     classes.main()
     found = json.loads((tmp_path / "classes.json").read_text())["tables"]["tiny"]
-    assert all("log_loss" in of_model["1"] for of_model in found.values())
+    assert all("log_loss" in found[model]["1"] for model in ("boosting", "logistic", "polyadic"))
+    assert set(found["regression"]["1"]) == {"seconds"}
     assert "| tiny |" in (tmp_path / "classes.md").read_text()

@@ -176,6 +176,15 @@ class Compute:
     spec: ComputeSpec = field(default_factory=ComputeSpec)
     device_samples: Callable[..., Samples] | None = None
 
+    @contextmanager
+    def open_threads(self) -> Iterator[Workers]:
+        """Open threads for what the host does alone: those of chunks, or others beside a device."""
+        if self.device_samples is None:
+            yield self.workers
+            return
+        with Workers(_openmp_effective_n_threads(self.spec.n_jobs)).open() as workers:
+            yield workers
+
     def samples(
         self, rows: Rows, layout: TensorLayout, see: Callable[[Rows], Rows] | None = None
     ) -> Samples:

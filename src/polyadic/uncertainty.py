@@ -236,6 +236,52 @@ class ErrorPredictor:
 
 
 @dataclass(frozen=True)
+class EntropyPredictor:
+    """Predicts how uncertain the class of a row is, in nats.
+
+    There are two columns: the entropy of the probabilities, and the mean entropy of what each of
+    the members by itself would say.  What the former is more than the latter is what they do not
+    agree on.
+    """
+
+    predictor: Predictor
+    n_members: int
+    n_targets = 2
+    single_target = False
+
+    def single_threaded(self) -> Self:
+        """Return what predicts the same in one thread, for tasks that run side by side."""
+        return replace(self, predictor=self.predictor.single_threaded())
+
+    def shape(self, y: Any) -> Any:
+        """Return columns as they are."""
+        return y
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[..., Any]]:
+        """Give the function that predicts checked rows."""
+        with ignore_overflow(), self.predictor.spec.open() as compute:
+            yield partial(self._predict, compute)
+
+    def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
+        xp, members = array_namespace(X), self.predictor.members
+        said = list(member_responses(members, X, compute.predict))
+        total, of_mean = add_responses(said, members, X), said[: self.n_members]
+        whole = _entropy(self.predictor.finish(total, first_row))
+        if not of_mean:
+            return xp.stack([whole, whole], axis=1)
+        beside = total - add_responses(of_mean, members, X)
+        alone = (self.predictor.finish(beside + len(of_mean) * each) for each in of_mean)
+        noise = sum(map(_entropy, alone)) / len(of_mean)
+        return xp.stack([whole, xp.where(noise < whole, noise, whole)], axis=1)
+
+
+def _entropy(p: Any) -> Any:
+    xp = array_namespace(p)
+    return -xp.sum(p * xp.log(xp.clip(p, min=np.finfo(float).tiny)), axis=1)
+
+
+@dataclass(frozen=True)
 class LogScore:
     """The log density of observed targets under what was predicted; scores add up."""
 

@@ -95,7 +95,8 @@ class FeatureLearning(CPDEstimator):
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
             seen = rows_for_features(data)
-            features = learn_features(seen, settings, compute.workers)
+            with compute.open_threads() as threads:
+                features = learn_features(seen, settings, threads)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:

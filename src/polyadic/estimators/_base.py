@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ENGINES, Compute, ComputeSpec
+from polyadic.estimators._html import ShownInNotebooks
 from polyadic.estimators._members import (
     SEARCH,
     MemberRun,
@@ -63,7 +64,7 @@ _TOO_FEW_ROWS = 2
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
-class CPDEstimator(CallbackSupportMixin, BaseEstimator):
+class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
     """Base of the estimators: everything but which maps take part, and what is predicted."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -105,6 +106,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     max_time: float | None = None
 
     schema_: Schema
+    alpha_: NDArray[np.float64]
     uncertainty_: Uncertainty
     _link: str = "identity"  # of fits from before there were others
 
@@ -137,7 +139,8 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             with StatusLine(self.verbose == "auto") as status:
                 source = training_source(self, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
-                    self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
+                    known = data.statistics
+                    self.schema_ = self.schema_.with_gaps(known.gaps.tolist(), known.n_rows)
                     fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 from polyadic.estimators._base import CPDEstimator
 from polyadic.estimators._sources import is_dask, rows_to_predict
 from polyadic.estimators._tables import find_gaps
-from polyadic.estimators._uncertainty import like_rows
+from polyadic.estimators._uncertainty import UncertaintyParts, like_rows
 from polyadic.members import Member
 from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace
@@ -26,6 +26,7 @@ from polyadic.rows.tensors import is_tensor, like, to_host
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.labels import Classes, Labels, missing_labels, refuse_label
+from polyadic.uncertainty import EntropyPredictor
 
 _SHOWN = 5  # rows that an error names
 _AT_A_TIME = 2**24  # probabilities that are in memory at a time where only labels are wanted
@@ -172,6 +173,35 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         """
         predictor = replace(self._predictor(), link="identity")
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
+
+    def predict_uncertainty(self, X: Any) -> UncertaintyParts:
+        """Predict how uncertain the class of each row is, and how much of that is disagreement.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs in their own units.
+
+        Returns
+        -------
+        parts : UncertaintyParts
+            Entropies in nats, a number for each row: `total` of the probabilities, `noise` that
+            each member by itself sees, and `ignorance`, what is left, on which members do not
+            agree.  They add up.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from polyadic import FeatureLearningClassifier
+        >>> x = np.linspace(0, 1, 100)[:, None]
+        >>> model = FeatureLearningClassifier(n_estimators=2, effort=0.2, random_state=0)
+        >>> sure, unsure = model.fit(x, x[:, 0] > 0.5).predict_uncertainty([[0.1], [0.5]]).total
+        >>> bool(sure < unsure)
+        True
+        """
+        predictor = EntropyPredictor(self._predictor(), len(self.alpha_))
+        found = like_rows(rows_to_predict(self, X).predict(predictor), X)
+        return UncertaintyParts(found[:, 0], found[:, 1], found[:, 0] - found[:, 1])
 
     def predict(self, X: Any) -> Any:
         """Predict the class of each row: the one of the greatest probability.

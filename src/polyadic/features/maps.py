@@ -335,10 +335,10 @@ class MercerFeatures(FeatureMap):
                 f"`n_basis` must be {N_KNOTS} or less for MercerFeatures, got {n_basis}. The "
                 "functions beyond are hardly part of the kernel: use fewer."
             )
-        return _even_table(self.kernel, float(self.length_scale), n_basis).features(x)
+        return even_table(self.kernel, float(self.length_scale), n_basis).features(x)
 
 
 @lru_cache(maxsize=64)
-def _even_table(kernel: str, length_scale: float, n_basis: int) -> Table:
+def even_table(kernel: str, length_scale: float, n_basis: int) -> Table:
     """Return the table of a kernel for evenly spread values."""
     return Table.mercer(kernel, length_scale, n_basis=n_basis)

@@ -39,7 +39,8 @@ from polyadic.uncertainty import (
 )
 
 _KNOWN_ROWS = 256  # training rows that familiarity is told by
-_BUMPS = 6  # corners of a function of one number
+_BUMPS = {False: 7, True: 11}  # corners of a function of one number; the latter for many rows
+_MANY_ROWS = 500
 _MOST_LEVELS, _MOST_COLUMNS, _MOST_INPUTS = 64, 400, 64
 _LEAST_ROWS = 20  # from which on a scale is learned row by row
 _BLEND = 0.5
@@ -210,7 +211,7 @@ def _choose_tables(
     """Return what a scale sees of each column: of all inputs if these are not too many."""
     every, none = [True] * len(used), [False] * len(used)
     for inputs in (every, list(used), none):
-        for bumps in (_BUMPS, 0):
+        for bumps in (_BUMPS[len(scaled) >= _MANY_ROWS], 0):
             tables = [
                 _table(scaled[:, d], n_levels[d], bumps) if each else None
                 for d, each in enumerate([*inputs, *[True] * N_BESIDE])

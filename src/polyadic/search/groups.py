@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from polyadic.compute import Compute
 from polyadic.members import respond_on_host
@@ -22,6 +23,7 @@ from polyadic.search.loss_trend import MOST_OUTPUTS, loss_trend
 from polyadic.search.trend import linear_trend
 from polyadic.sources.data import Data
 
+MOST_STRETCH = 3.0
 _TRAINING_ROWS = 2_000  # that held-out rows are compared with
 
 
@@ -141,11 +143,12 @@ class Group:
     def error(self, responses: Sequence[NDArray[np.float64]]) -> float:
         """Return the error of the mean of some members.
 
-        That is the mean squared error over all targets, or the mean loss.
+        That is the mean squared error over all targets, or the mean loss; where responses will be
+        stretched, after the stretch that suits these rows best.
         """
         mean = np.mean(responses, axis=0)
         if self._loss is not None:
-            return self.mean_loss(mean)
+            return self._stretched_loss(mean) if self._loss.stretches else self.mean_loss(mean)
         residual = self._y - mean
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
@@ -156,6 +159,16 @@ class Group:
         losses = self._loss.total(self._y, iter(f.T))
         losses = losses + self._loss.doubt(iter(f.T), self._start) / len(losses)
         return float(np.average(losses, weights=self._weight))
+
+    def _stretched_loss(self, response: NDArray[np.float64]) -> float:
+        """Return the least mean loss of responses times a number."""
+        found = minimize_scalar(
+            lambda stretch: self.mean_loss(stretch * response),
+            bounds=(0.0, MOST_STRETCH),
+            method="bounded",
+            options={"xatol": 0.01},
+        )
+        return float(found.fun)
 
     def judged_rows(
         self, response: NDArray[np.float64]

@@ -51,6 +51,7 @@ _SCALING_ROWS = 250_000
 # Rows that all kernels and scalings are compared on, and rows that the best are learned from.
 _SCREENED_ROWS = 300
 _LEARNED_ROWS = {False: 600, True: 1_500}  # the latter where rows are many
+_LABELLED_ROWS = 1_200  # at least, of targets of two values, which tell less than numbers
 _MANY_INPUTS = 30
 # A function takes part if its eigenvalue is above this, times noise over signal and rows.
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
@@ -145,6 +146,11 @@ class _Sample:
                 for t, (column, heavy) in enumerate(zip(self.rows.y.T, self.heavy, strict=True))
             ]
         )
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether targets say one of two things of a row each."""
+        return all(len(np.unique(column)) <= 2 for column in self.rows.y.T)
 
     @cached_property
     def n_levels(self) -> tuple[int, ...]:
@@ -364,7 +370,8 @@ def _choose_kernels(
 
     With each comes what it gains over noise alone, in units of log evidence.
     """
-    few, more = sample.take(_SCREENED_ROWS), sample.take(_LEARNED_ROWS[many])
+    n_learned = max(_LEARNED_ROWS[many], _LABELLED_ROWS if sample.has_labels else 0)
+    few, more = sample.take(_SCREENED_ROWS), sample.take(n_learned)
     views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
     sparse = len(few.levels) > _MANY_INPUTS
     screened = screen(

@@ -33,7 +33,7 @@ from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Member, View
 from polyadic.samples.workers import Workers
 from polyadic.search.errors import HeldOut, learn_uncertainty
-from polyadic.search.groups import Group, Seat
+from polyadic.search.groups import MOST_STRETCH, Group, Seat
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import loss_trend
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
@@ -45,6 +45,7 @@ from polyadic.uncertainty import Uncertainty
 
 _GAIN = 0.005  # what a trial must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
+_GROUPS = 2  # of members, where rows are few
 _DOUBLINGS = 2  # of the rank before growing is given up
 _STEADIER = 1.05  # what a way to see the inputs must lower the error by to be left out
 _LEAST_FACTOR, _MOST_FACTOR = 4.0**-8, 4.0**5
@@ -52,7 +53,8 @@ _FIRST_RANK, _FIRST_FACTORS = 8, (1.0, 1 / 16)
 _FACTORS_OF_MANY_ROWS = 1 / 16, 1 / 256  # few rows make noise seem larger than it is
 _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
-_MOST_STRETCH = 3.0
+_UNLIKELY = 12.0  # units of log-likelihood that shares may cost to count
+_LIKELY_SHARES = 15  # how many are tried
 _LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
 _FEATURE_ROWS = 250_000
 
@@ -109,7 +111,8 @@ class Search:
         self._on_trial, self._deadline = on_trial, deadline
         self._rngs = [np.random.RandomState(seed) for seed in seeds]
         data.store.reserve_memory(compute)
-        n_groups = 2 if len(seeds) > 1 and data.n_distinct <= FEW_ROWS else 1
+        few = data.n_distinct <= FEW_ROWS
+        n_groups = min(_GROUPS, len(seeds)) if few else 1
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         usual, self._has_loss = data.view, data.view.loss is not None
@@ -229,7 +232,7 @@ class Search:
             if self._settings.rank is not None or rank > self._most_rank():
                 return trial
             models = tuple(
-                replace(model, cores=tuple(cpd.grown(cores, rank, rng) for cores in model.cores))
+                replace(model, cores=tuple(self._grown(cores, rank, rng) for cores in model.cores))
                 for model, rng in zip(grown.models, self._rngs, strict=True)
             )
             grown = self._try("grow", replace(grown, rank=rank, models=models))
@@ -238,6 +241,13 @@ class Search:
             if self._pays(grown, trial):
                 return grown
         return trial
+
+    def _grown(self, cores: cpd.Cores, rank: int, rng: np.random.RandomState) -> cpd.Cores:
+        """Return cores of a greater rank."""
+        larger = cpd.grown(cores, rank, rng)
+        if self._has_loss:  # squares touch the loss near what was learned, so that must not move
+            larger[0][:, cores[0].shape[1] :] = 0.0
+        return larger
 
     def _move_penalty(self, trial: Trial) -> Trial:
         """Move the penalty the way that paid last, or else the other way."""
@@ -456,15 +466,16 @@ class Search:
     ) -> tuple[float, float]:
         """Return the shares of the mean and of a linear trend with the least held-out loss.
 
-        Log odds may be stretched too, which is known as temperature.  The start of the loss moves
-        to where the held-out rows want it.
+        Log odds may be stretched too, which is known as temperature; their shares are the mean of
+        those that the held-out rows find likely.  The start of the loss moves to where these rows
+        want it.
         """
         loss, targets = self._data.view.loss, self._data.view.targets
         assert loss is not None
         parts = [
             (group, np.mean(said, axis=0), group.line(self._compute)) for group, said in judged
         ]
-        most = _MOST_STRETCH if loss.stretches else 1.0
+        most = MOST_STRETCH if loss.stretches else 1.0
 
         def error(shares: Sequence[float]) -> float:
             each = [
@@ -473,19 +484,22 @@ class Search:
             return float(np.mean(each))
 
         n_rows = sum(len(group) for group, _, _ in parts)
+        has_line = any(line.any() for _, _, line in parts)
         best, least = (0.0, 0.0), error((0.0, 0.0))
         for ends in ((most, 0.0), (most, most)):
-            if ends[1] and not any(line.any() for _, _, line in parts):
+            if ends[1] and not has_line:
                 continue
             first = (min(1.0, most), 0.0) if not ends[1] else (0.7 * best[0], 0.3)
             found = minimize(
                 error, first, bounds=[(0.0, end) for end in ends], method="L-BFGS-B", tol=1e-8
             )
             # These rows chose the model, so a gain within their noise is none.  A log-loss is in
-            # units of its own: by Akaike's rule one more share must gain one of them.
+            # units of its own: by Akaike's rule it must gain one of them.
             noise = least * max(_GAIN, 0.5 / float(np.sqrt(n_rows)))
             if found.fun < least - (1 / n_rows if loss.stretches else noise):
                 best, least = (float(found.x[0]), float(found.x[1])), float(found.fun)
+        if loss.stretches and any(best):
+            best = likely_shares(error, best, n_rows, most, has_line)
         rows = (g.judged_rows(best[0] * mean + best[1] * line) for g, mean, line in parts)
         shift = loss.shift(*(np.concatenate(part) for part in zip(*rows, strict=True)))
         self.targets = replace(targets, mean=targets.mean + shift * targets.scale)
@@ -558,3 +572,58 @@ def shrunk_shares(equations: NormalEquations) -> list[tuple[float, float]]:
         both.append((float(inside[0]), float(inside[1])))
     best = min(both, key=lambda shares: equations.squared_error(np.array(shares)))
     return [(alone, 0.0), best]
+
+
+def likely_shares(
+    error: Callable[[Sequence[float]], float],
+    best: tuple[float, float],
+    n_rows: int,
+    most: float,
+    has_line: bool,
+) -> tuple[float, float]:
+    """Return the mean of the shares of a model and of a line, weighted by their likelihood.
+
+    A log-loss is minus the logarithm of a likelihood, so with few rows many shares are likely, and
+    their mean is a mixture of both models; with many rows it is the best one.  All stretches, up
+    to `most`, and all parts of the line in them count the same beforehand.
+
+    Parameters
+    ----------
+    error : callable
+        The mean loss of `n_rows` rows with some shares.
+    best : pair of float
+        The shares where it is least.
+    n_rows : int
+        How many rows tell.
+    most : float
+        The greatest sum of both shares.
+    has_line : bool
+        Whether there is a line to have a share.
+    """
+
+    def cost(stretch: float, part: float) -> float:
+        return n_rows * error(((1 - part) * stretch, part * stretch))
+
+    stretch, part = sum(best), best[1] / sum(best)
+    stretches = _likely_range(lambda each: cost(each, part), stretch, 0.0, max(most, stretch))
+    parts = np.zeros(1)
+    if has_line:
+        parts = _likely_range(lambda each: cost(stretch, each), part, 0.0, 1.0)
+    costs = np.array([[cost(t, u) for u in parts] for t in stretches])
+    weights = np.exp(costs.min() - costs)
+    weights /= weights.sum()
+    means = (weights * np.outer(stretches, shares) for shares in (1 - parts, parts))
+    model, line = (float(each.sum()) for each in means)
+    return model, line
+
+
+def _likely_range(
+    cost: Callable[[float], float], middle: float, low: float, high: float
+) -> NDArray[np.float64]:
+    """Return numbers around the likely one up to where others are not likely at all."""
+    most = cost(middle) + _UNLIKELY
+    while cost(low) > most and middle - low > 1e-6:
+        low = 0.5 * (low + middle)
+    while cost(high) > most and high - middle > 1e-6:
+        high = 0.5 * (high + middle)
+    return np.linspace(low, high, _LIKELY_SHARES)
