@@ -7,8 +7,7 @@ bounds that a share of new rows stays between.
 """
 
 # %%
-# The temperature at New York's airports over the year 2013, from a hundred hours alone.  Of so few
-# rows the bounds themselves are rough.
+# The temperature at New York's airports over the year 2013, from three hundred hours.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,15 +18,15 @@ from polyadic import FeatureLearningRegressor
 table = pd.read_csv("weather.csv", parse_dates=["time"])
 day = table["time"].dt.day_of_year + table["time"].dt.hour / 24
 X, y = day.to_frame("day"), table["temp"]
-model = FeatureLearningRegressor(random_state=0).fit(X[:100], y[:100])
+model = FeatureLearningRegressor(random_state=0).fit(X[:300], y[:300])
 
 coverages = (0.5, 0.9)
-bounds = model.predict_interval(X[100:], coverage=coverages)
+bounds = model.predict_interval(X[300:], coverage=coverages)
 for each, coverage in enumerate(coverages):
     low, high = bounds[:, :, each].T
-    inside = ((low <= y[100:]) & (y[100:] <= high)).mean()
-    print(f"within the bounds of {coverage:.0%}: {inside:.1%} of 900 hours that the fit never saw")
-print(f"mean log density of them: {model.log_score(X[100:], y[100:]):.2f}")
+    inside = ((low <= y[300:]) & (y[300:] <= high)).mean()
+    print(f"within the bounds of {coverage:.0%}: {inside:.1%} of 700 hours that the fit never saw")
+print(f"mean log density of them: {model.log_score(X[300:], y[300:]):.2f}")
 
 # %%
 # The band is wide where a day says little of its temperature, and beyond the year, where no row is.
@@ -35,8 +34,8 @@ print(f"mean log density of them: {model.log_score(X[100:], y[100:]):.2f}")
 days = pd.DataFrame({"day": np.linspace(-60, 425, 500)})
 mean, std = model.predict(days, return_std=True)
 figure, place = plt.subplots(figsize=(9, 4.6), layout="constrained")
-place.scatter(X[100:], y[100:], s=5, color="tab:grey", alpha=0.5, label="hours held out")
-place.scatter(X[:100], y[:100], s=22, color="k", zorder=3, label="hours of the fit")
+place.scatter(X[300:], y[300:], s=5, color="tab:grey", alpha=0.5, label="hours held out")
+place.scatter(X[:300], y[:300], s=14, color="k", zorder=3, label="hours of the fit")
 bounds = model.predict_interval(days, coverage=coverages)
 for each, shade in enumerate((0.35, 0.18)):
     low, high = bounds[:, :, each].T
