@@ -1,16 +1,20 @@
-"""Measure polyadic and write docs/speed.json and the tables of docs/speed.md."""
+"""Measure polyadic and write docs/speed.json and the tables of docs/speed.md.
+
+``python -m benchmarks compare BASE HEAD`` compares the speed of two commits instead.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, memory, paper, peers, prediction, report, scaling
+from benchmarks import commits, machine, memory, paper, peers, prediction, report, scaling
 
 
 def main() -> None:
@@ -53,4 +57,7 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["compare"]:
+        commits.main(sys.argv[2:])
+    else:
+        main()

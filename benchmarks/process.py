@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_factor, cho_solve, lapack, solve_triangular
 from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
@@ -213,15 +213,23 @@ class ExactProcess:
         for rows in _blocks(len(u)):
             covariance[:, rows] = signal * self._kernel(self.rows_, self.rows_[rows])
         covariance.ravel(order="K")[:: len(u) + 1] += noise + JITTER * signal
-        factor = cho_factor(covariance, lower=True, overwrite_a=True)
-        self.answers_ = signal * cho_solve(factor, u)
+        self._factor = cho_factor(covariance, lower=True, overwrite_a=True)
+        self.answers_ = signal * cho_solve(self._factor, u)
         return self
 
-    def predict(self, X: NDArray[Any]) -> Array:
-        """Return the mean of the process at rows."""
+    def predict(self, X: NDArray[Any], return_std: bool = False) -> Any:
+        """Return the mean of the process at rows, and the deviation of new targets from it."""
         Z = self._standardise(np.asarray(X, dtype=np.float64)) / np.exp(self.parameters_[:-2])
-        parts = [self._kernel(Z[rows], self.rows_) @ self.answers_ for rows in _blocks(len(Z))]
-        return np.asarray(self.mean_ + np.concatenate(parts))
+        signal, noise = np.exp(self.parameters_[-2:])
+        means, deviations = [], []
+        for rows in _blocks(len(Z)):
+            k = self._kernel(Z[rows], self.rows_)
+            means.append(k @ self.answers_)
+            if return_std:
+                half = solve_triangular(self._factor[0], signal * k.T, lower=True)
+                deviations.append(np.sqrt(np.maximum(signal - (half**2).sum(axis=0), 0) + noise))
+        mean = np.asarray(self.mean_ + np.concatenate(means))
+        return (mean, np.concatenate(deviations)) if return_std else mean
 
     def _standardise(self, X: Array) -> Array:
         return np.asarray((X - self.centre_) / self.deviation_)

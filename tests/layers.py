@@ -16,7 +16,8 @@ PICTURE = ROOT / "docs" / "imports.svg"
 # Each layer may import those before it, and itself.
 LAYERS = (
     "_version", "features", "model", "rows", "engines", "samples", "compute", "sources", "members",
-    "search", "storage", "estimators", "inspection", "report", "datasets", "experiments", "cli",
+    "uncertainty", "search", "storage", "estimators", "export", "inspection", "report", "datasets",
+    "experiments", "cli",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 _HEIGHT, _LEFT, _WIDTH = 34, 24, 120

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -33,14 +35,37 @@ def modules_after(statement):
 def test_an_import_brings_nothing_heavy_along():
     # scikit-learn itself takes pandas along where it is installed.
     expected = HEAVY & modules_after("import sklearn.base")
-    assert HEAVY & modules_after("import polyadic") == expected
+    assert HEAVY & modules_after("from polyadic import FeatureLearningRegressor") == expected
     assert not expected & {"numba", "matplotlib", "torch", "dask"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("statement", ["import polyadic", "import polyadic.cli"])
+def test_what_shows_help_does_not_import_what_fits(statement):
+    found = modules_after(statement) & (HEAVY | {"sklearn", "scipy"})
+    assert found <= {"click"}
+
+
+def test_type_checkers_see_what_is_public():
+    import polyadic
+
+    (path,) = [Path(each) / "__init__.pyi" for each in polyadic.__path__]
+    tree = ast.parse(path.read_text())
+    imported = {
+        alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert set(imported) == set(dir(polyadic))
+    for name, module in imported.items():
+        assert getattr(import_module(module), name) is getattr(polyadic, name)
 
 
 def test_the_namespace_shows_what_is_public_and_nothing_else():
     import polyadic
 
-    subpackages = {"datasets", "experiments", "features", "inspection"}
+    subpackages = {"datasets", "experiments", "export", "features", "inspection"}
     assert set(dir(polyadic)) == set(polyadic.__all__) | subpackages
     assert all(getattr(polyadic, name) is not None for name in dir(polyadic))
     with pytest.raises(AttributeError, match="'polyadic' has no attribute 'nothing'"):

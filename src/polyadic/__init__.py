@@ -1,15 +1,27 @@
-"""Kernel regression without a kernel matrix and without a search for hyperparameters."""
+"""Kernel regression without a kernel matrix and without a search for hyperparameters.
+
+What is public is imported when it is first asked for, so that a command that only shows its help
+does not wait for scikit-learn.  Type checkers read `__init__.pyi`.
+"""
+
+from importlib import import_module
 
 from polyadic._version import __version__
-from polyadic.estimators import (
-    FeatureLearningClassifier,
-    FeatureLearningRegressor,
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-    KernelMachineRegressorCV,
-)
-from polyadic.estimators.saving import load, save
-from polyadic.sources.files.opening import open_rows
+
+# Where the public names are.
+_NAMES = {
+    "FeatureLearningClassifier": "estimators",
+    "FeatureLearningRegressor": "estimators",
+    "KernelMachineClassifier": "estimators",
+    "KernelMachineRegressor": "estimators",
+    "KernelMachineRegressorCV": "estimators",
+    "load": "estimators.saving",
+    "onnx_inputs": "export",
+    "open_rows": "sources.files.opening",
+    "save": "estimators.saving",
+    "to_onnx": "export",
+}
+_SUBPACKAGES = ("datasets", "experiments", "export", "features", "inspection")
 
 __all__ = [
     "FeatureLearningClassifier",
@@ -19,20 +31,22 @@ __all__ = [
     "KernelMachineRegressorCV",
     "__version__",
     "load",
+    "onnx_inputs",
     "open_rows",
     "save",
+    "to_onnx",
 ]
-
-_SUBPACKAGES = ("datasets", "experiments", "features", "inspection")
 
 
 def __getattr__(name: str) -> object:
-    """Import a public sub-package when it is first asked for."""
+    """Import a public name or sub-package when it is first asked for."""
     if name in _SUBPACKAGES:
-        from importlib import import_module
-
         return import_module(f"polyadic.{name}")
-    raise AttributeError(f"module 'polyadic' has no attribute {name!r}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'polyadic' has no attribute {name!r}")
+    found: object = getattr(import_module(f"polyadic.{_NAMES[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -71,8 +71,11 @@ class Predictor:
             yield partial(self._predict, compute)
 
     def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
-        xp = array_namespace(X)
-        y = self.targets.undo(standard_prediction(self.members, X, compute.predict))
+        return self.finish(standard_prediction(self.members, X, compute.predict), first_row)
+
+    def finish(self, response: Any, first_row: int = 0) -> Any:
+        """Return what follows from the members' sum, in the targets' own units."""
+        xp, y = array_namespace(response), self.targets.undo(response)
         bad = on_host(xp.any(~xp.isfinite(y), axis=1))
         if bad.any():
             row = first_row + int(np.argmax(bad))

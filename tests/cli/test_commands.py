@@ -305,8 +305,11 @@ def test_the_demo_prints_its_table_and_writes_its_report(tmp_path):
     errors = [float(line[2]) for line in lines if line[:2] == ["feature", "learning"]]
     assert len(errors) == 2
     assert max(errors) < 0.8
-    (friedman,) = [line for line in lines[lines.index(["Friedman", "#1"]) :] if "defaults" in line]
+    friedman = lines[lines.index(["Friedman", "#1"]) + 1]
+    assert friedman[0] == "defaults"
     assert {word for word in friedman if re.fullmatch(r"x\d", word)} == {"x0", "x1", "x3"}
+    cancer = lines[lines.index(["breast", "cancer"]) + 1]
+    assert (cancer[0], float(cancer[1]) < 0.3) == ("defaults", True)
     assert str(tmp_path / "polyadic-demo.html") in done.stdout
     assert (tmp_path / "polyadic-demo.html").read_text().startswith("<!doctype html>")
 
@@ -316,6 +319,7 @@ def test_the_demo_goes_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     module = importlib.import_module("polyadic.cli.demo")
     monkeypatch.setattr(module, "_datasets", _small_data)
+    monkeypatch.setattr(module, "_class_datasets", dict)
     result = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "r.html")])
     assert result.exit_code == 0, result.output
     assert "pip install 'polyadic[app]'" in result.output

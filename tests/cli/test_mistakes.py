@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 import polyadic
 from polyadic.cli import main
+from polyadic.cli.options import read_parameters
 
 GOOD = "a,b,target\n" + "\n".join(f"{i / 20},{(i * 7 % 20) / 20},{i / 10}" for i in range(20))
 FIT = ["fit", "t.csv", "--rank", "1", "--n-basis", "2", "--max-iter", "1", "--holdout", "0"]
@@ -312,3 +314,27 @@ def test_every_option_is_explained():
 def test_an_option_with_a_choice_of_words_lists_them():
     text = " ".join(CliRunner().invoke(main, ["fit", "--help"]).output.split())
     assert "What computes a chunk of rows. One of auto, compiled, torch, reference." in text
+
+
+@pytest.mark.parametrize(
+    ("module", "estimator"),
+    [
+        ("feature_learning", polyadic.FeatureLearningRegressor),
+        ("classifiers", polyadic.FeatureLearningClassifier),
+    ],
+)
+def test_parameters_read_from_the_source_are_those_of_the_estimator(module, estimator):
+    """The command reads the source, since importing the estimator takes long."""
+    found = read_parameters(f"estimators/{module}.py", estimator.__name__)
+    expected = inspect.signature(estimator).parameters
+    others = {"feature_maps", "categorical_features", "warm_start", "verbose"}
+    assert list(found) == [name for name in expected if name not in others]
+    flags = {name for name in found if isinstance(expected[name].default, bool)}
+    assert {name for name, parameter in found.items() if parameter.is_flag} == flags
+
+
+def test_every_parameter_is_an_option():
+    options = {option.name for option in main.commands["fit"].params}
+    for estimator in (polyadic.FeatureLearningRegressor, polyadic.FeatureLearningClassifier):
+        names = set(estimator().get_params()) - {"feature_maps", "categorical_features"}
+        assert names - {"warm_start"} <= options

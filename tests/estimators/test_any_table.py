@@ -19,6 +19,7 @@ from polyadic import (
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
+from polyadic.inspection import partial_dependence
 from polyadic.model import als
 from polyadic.sources.schema import TableWarning
 from polyadic.storage.checkpoint import CheckpointError
@@ -358,6 +359,61 @@ def test_a_few_combinations_of_levels_are_learned_though_rows_repeat(columns):
     assert np.abs(found - chance).mean() < 0.06  # that of the mean is 0.2 or more
     regressor = FeatureLearningRegressor(random_state=0, effort=0.3)
     assert np.abs(regressor.fit(frame, labels.astype(float)).predict(frame) - chance).mean() < 0.06
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Have a thousand rows count as many."""
+    monkeypatch.setattr("polyadic.sources.arrays.EXACT_ROWS", 900)
+    monkeypatch.setattr("polyadic.rows.copies._LOOKED_AT", 300)
+
+
+@pytest.mark.slow
+def test_many_rows_of_a_few_combinations_are_learned_from_files(tmp_path, many):
+    frame, chance, rng = design()
+    frame["y"] = np.where(rng.uniform(size=len(chance)) < chance, "yes", "no")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    source = polyadic.open_rows(tmp_path / "t.csv", "y")
+    model = FeatureLearningClassifier(random_state=0, effort=0.1, n_estimators=1).fit(source)
+    assert np.abs(model.predict_proba(source)[:, 1] - chance).mean() < 0.06
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_many_rows_of_a_few_combinations_are_learned_on_a_cluster(many):
+    dd = pytest.importorskip("dask.dataframe")
+    from tests.contract.clusters import client
+
+    frame, chance, rng = design()
+    y = (rng.uniform(size=len(chance)) < chance).astype(float)
+    with client().as_current():
+        rows = dd.from_pandas(frame.assign(y=y), npartitions=3)
+        model = FeatureLearningRegressor(random_state=0, effort=0.1, n_estimators=1)
+        model.fit(rows[["c0", "c1"]], rows["y"])
+    assert np.abs(model.predict(frame) - chance).mean() < 0.06
+
+
+def test_a_group_must_be_there():
+    X, groups = np.arange(40.0)[:, None], np.array(["a", "b", None, "c"] * 10, dtype=object)
+    with pytest.raises(ValueError, match=r"`groups` must have .* 10 have none, the first in row 2"):
+        FeatureLearningRegressor().fit(X, X[:, 0], groups=groups)
+
+
+def test_text_may_come_where_there_were_gaps(tmp_path):
+    X = pd.DataFrame({"x": np.arange(60.0), "z": [None] * 60})
+    model = FeatureLearningRegressor(random_state=0, effort=0.1, n_estimators=1).fit(X, X["x"])
+    assert [column.kind for column in model.schema_.columns] == ["number", "gaps"]
+    polyadic.save(model, tmp_path / "model.polyadic")
+    again, expected = polyadic.load(tmp_path / "model.polyadic"), model.predict(X)
+    later = X.assign(z="text")
+    with pytest.warns(TableWarning, match=r"values where it had none \(60 in 'z'\)"):
+        np.testing.assert_array_equal(again.predict(later), expected)
+    later.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.warns(TableWarning, match=r"values where it had none \(60 in 'z'\)"):
+        found = again.predict(polyadic.open_rows(tmp_path / "t.csv"))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="'z' had nothing but gaps in the training rows"):
+        partial_dependence(model, X, "z")
 
 
 def test_what_a_level_says_exactly_is_learned_exactly():

@@ -8,7 +8,7 @@ import pty
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -117,3 +117,25 @@ def test_the_first_compilation_is_told_on_a_real_terminal(tmp_path):
         said += piece
     assert done.wait() == 0
     assert b"compiling (once after an installation)" in said
+
+
+def test_a_notebook_has_one_output_that_changes_and_is_empty_at_the_end(monkeypatch):
+    stream = watch(monkeypatch, io.StringIO())
+    modules = {"ipykernel": None, "IPython": None}
+    monkeypatch.setattr(_status, "sys", SimpleNamespace(stderr=stream, modules=modules))
+    monkeypatch.setattr(_status, "_PAUSE", 0.001)
+    shown = []
+
+    def display(content, *, raw, display_id, update):
+        assert raw
+        shown.append((content["text/plain"], display_id, update))
+
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    named(max_iter=30, tol=0.0).fit(X, Y)
+    texts, names, updates = zip(*shown, strict=True)
+    assert any("polyadic: epoch" in text for text in texts)
+    assert texts[-1] == ""
+    assert len(set(names)) == 1
+    assert updates == (False, *[True] * (len(shown) - 1))
+    assert stream.getvalue() == ""

@@ -99,7 +99,7 @@ def test_columns_that_are_set_together_take_the_values_that_rows_have():
 def test_many_rows_are_averaged_in_parts(monkeypatch):
     model = learned()
     whole = partial_dependence(model, X, [0, 3], resolution=4).values
-    monkeypatch.setattr("polyadic.inspection._partial._MAX_ROWS", 17)
+    monkeypatch.setattr("polyadic.inspection._means._MAX_ROWS", 17)
     monkeypatch.setattr("polyadic.inspection._terms._BLOCK_BYTES", 1)
     parts = partial_dependence(model, X, [0, 3], resolution=4).values
     np.testing.assert_allclose(parts, whole, rtol=1e-12)

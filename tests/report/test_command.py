@@ -155,7 +155,7 @@ def test_a_table_with_gaps_and_new_levels_is_reported_on(tmp_path):
         ("gap", 30),
         ("not in the fit", 20),
     }
-    assert len(numbers["errors"]["baselines"]) == 2
+    assert len(numbers["errors"]["baselines"]) == 3
 
 
 @pytest.mark.parametrize("name", ["model.polyadic", "t.csv"])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import polyadic
-from polyadic.report import write_report
+from polyadic.report import Subject, write_report
 from tests.report.tables import subject_of
 
 FIGURES = {
@@ -19,7 +19,12 @@ FIGURES = {
     "calibration",
     "residuals",
     "histogram",
+    "residuals0",
+    "residuals1",
+    "residuals2",
+    "residuals3",
     "importance",
+    "lengths",
     "dependence0",
     "dependence1",
     "dependence2",
@@ -55,6 +60,18 @@ def page(tmp_path_factory):
         model_file="model.polyadic",
     )
     write_report(subject, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def page_of_classes(tmp_path_factory):
+    """Return the report on a classifier whose labels are as long and hostile."""
+    out = tmp_path_factory.mktemp("report") / "classes.html"
+    X = np.random.RandomState(0).rand(160, 2)
+    labels = np.array(["<script>alert(1)</script>", "a_label_of_" + "many_" * 12 + "words", "$x$"])
+    y = labels[(2.999 * X[:, 0]).astype(int)]
+    model = polyadic.KernelMachineClassifier(rank=2, n_basis=4, max_iter=4, random_state=0)
+    write_report(Subject.of(model.fit(X, y), X, y), out)
     return out
 
 
@@ -96,20 +113,22 @@ def test_the_page_stands_alone(page):
 def test_the_page_has_structure_for_screen_readers(page):
     text = page.read_text()
     outline = Outline(text)
-    assert outline.headings == [1, *[2] * SECTIONS]
+    assert outline.headings == [1, 2, 3, *[2] * (SECTIONS - 1)]
     assert len(outline.ids) == len(set(outline.ids))
     assert len(outline.images) == len(FIGURES)
     assert all(len(label) > 40 for label in outline.images)
-    assert outline.tables == outline.captions == 6
+    assert outline.tables == outline.captions == 7
     assert outline.links[0] == "#main"
-    assert all(link[1:] in outline.ids for link in outline.links)
+    inside = [link for link in outline.links if not link.startswith("data:text/csv")]
+    assert all(link[1:] in outline.ids for link in inside)
+    assert len(outline.links) - len(inside) == 7
     assert '<html lang="en">' in text
 
 
-def test_what_matters_comes_first_and_what_it_is_made_of_last(page):
-    """Under the cards, which say how well the model predicts, and what to beware of."""
+def test_how_well_it_predicts_comes_first_and_what_it_is_made_of_last(page):
+    """Under the cards, and what to beware of."""
     text = page.read_text()
-    order = ["importance", "dependence", "errors", "data", "model", "use"]
+    order = ["errors", "importance", "dependence", "data", "model", "use"]
     assert text.index('<dl class="cards">') < text.index('class="caution"') < text.index("<nav")
     places = [text.index(f'<h2 id="{name}">') for name in order]
     assert places == sorted(places)
@@ -140,7 +159,7 @@ def test_colours_have_contrast():
     for scheme in re.findall(r":root \{([^}]*)\}", style):
         colours = dict(re.findall(r"--(\w+): (#\w{6});", scheme))
         for ground in ("page", "card"):
-            for ink in ("ink", "muted", "accent", "second"):
+            for ink in ("ink", "muted", "accent", "second", "third", "fourth", "fifth"):
                 assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
 
 
@@ -183,10 +202,11 @@ def show(browser, page, width, scheme="light"):
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_loads_and_nothing_overflows(browser, page, width, scheme):
-    show(browser, page, width, scheme)
+@pytest.mark.parametrize("kind", ["page", "page_of_classes"])
+def test_it_loads_and_nothing_overflows(browser, request, kind, width, scheme):
+    show(browser, request.getfixturevalue(kind), width, scheme)
     assert browser.get_log("browser") == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     outside = browser.execute_script(
@@ -211,9 +231,9 @@ def test_numbers_on_cards_are_in_one_piece(browser, page, width):
 
 
 def test_names_in_tables_are_readable_on_a_phone(browser, page):
-    show(browser, page, 400)
+    show(browser, page, 390)
     widths = browser.execute_script(
-        """return [...document.querySelectorAll("tbody th")].map(
+        """return [...document.querySelectorAll("tbody th:not(.count)")].map(
             e => e.getBoundingClientRect().width)"""
     )
     assert min(widths) >= 120
@@ -253,7 +273,7 @@ def test_the_keyboard_reaches_everything(browser, page):
 
     show(browser, page, 1280)
     seen = []
-    for _ in range(40):
+    for _ in range(48):
         ActionChains(browser).send_keys(Keys.TAB).perform()
         element = browser.switch_to.active_element
         seen.append(element.get_attribute("href") or element.tag_name)
@@ -266,6 +286,7 @@ def test_the_keyboard_reaches_everything(browser, page):
     curves = {name for name in links if name.startswith("figure-dependence")}
     assert len(curves) == 4
     assert len(links - curves) == SECTIONS + 1
+    assert len({name for name in seen if name.startswith("data:text/csv")}) == 7
     assert {"pre", "summary"} <= set(seen)
 
 

@@ -21,7 +21,7 @@ import pytest
 
 from polyadic import open_rows
 from polyadic.sources.files.streamed import FileSource
-from polyadic.sources.survey import learn_schema
+from polyadic.sources.survey import Survey
 from tests.small import regressor
 from tests.sources.rows import kept_in, small_batches, table, write
 
@@ -210,7 +210,7 @@ def test_a_column_is_what_it_is_in_a_frame(saved, good, kind, monkeypatch):
     path = saved(z=COLUMNS[kind])
     source = open_rows(path, "y")
     frame = good.select(["a", "b"]).append_column("z", COLUMNS[kind])
-    expected, _ = learn_schema(frame)
+    expected = Survey.of(frame).schema()
     assert source.schema == expected
     assert source.inputs == expected.inputs
     X = np.concatenate([batch.X for batch in source.batches()])

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyadic.sources.schema import Schema, Surprises, TableWarning
-from polyadic.sources.survey import Survey, named_columns
+from polyadic.sources.columns import Table
+from polyadic.sources.schema import Schema, Surprises, TableWarning, as_numbers
+from polyadic.sources.survey import Survey, learn_schema, named_columns
 
 NAN = np.nan
 PARIS = ZoneInfo("Europe/Paris")
@@ -153,6 +154,31 @@ def test_times_of_another_zone_are_those_of_the_fit():
         np.testing.assert_array_equal(schema.encode(other).X, expected)
         np.testing.assert_array_equal(schema.encode(pl.from_pandas(other)).X, expected)
         np.testing.assert_array_equal(schema.encode(other.astype(object)).X, expected)
+
+
+@pytest.mark.parametrize("zone", ["UTC+02:00", "-05:30", "Europe/Paris"])
+def test_times_of_a_fixed_offset_are_those_of_every_library(zone):
+    times = pd.to_datetime(["2024-01-10 12:00", "2024-07-10 12:00", "2024-07-20 09:30"], utc=True)
+    frame = pd.DataFrame({"t": times.tz_convert(zone)})
+    schema = Survey.of(frame).schema()
+    expected = schema.encode(frame).X
+    clock = [t.hour + t.minute / 60 for t in frame["t"]]
+    np.testing.assert_array_equal(expected[:, -1], clock)
+    for other in ("UTC", "America/New_York", "+03:00"):
+        moved = frame.assign(t=frame["t"].dt.tz_convert(other))
+        np.testing.assert_array_equal(schema.encode(moved).X, expected)
+        np.testing.assert_array_equal(schema.encode(pa.table(moved)).X, expected)
+        np.testing.assert_array_equal(schema.encode(moved.astype(object)).X, expected)
+        if other != "+03:00":  # which Polars does not know
+            np.testing.assert_array_equal(schema.encode(pl.from_pandas(moved)).X, expected)
+
+
+def test_times_of_day_keep_their_microseconds():
+    times = [dt.time(1, 2, 3, 456_789), dt.time(0, 0, 0, 1)]
+    expected = np.array([[3723.456789], [1e-6]]) / 3600
+    for frame in (pd.DataFrame({"t": times}), pl.DataFrame({"t": times}), pa.table({"t": times})):
+        found = Survey.of(frame).schema().encode(frame).X
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 def test_naive_and_aware_times_do_not_mix():
@@ -292,6 +318,84 @@ def test_columns_of_gaps_and_of_one_level_are_allowed():
     schema = Survey.of(frame).schema()
     assert schema.inputs.n_levels == (0, 0, 1)
     np.testing.assert_array_equal(schema.encode(frame).X, [[NAN, NAN, 0]] * 3)
+
+
+@pytest.mark.parametrize("later", [["x", "y", None], [1.0, NAN, 2.0], [dt.date(2020, 1, 1)] * 3])
+def test_what_comes_where_there_were_gaps_is_a_gap(later):
+    frame = pd.DataFrame({"gaps": [NAN] * 3, "size": [1.0, 2.0, 3.0]})
+    schema = Survey.of(frame).schema().with_gaps([3, 0], n_rows=3)
+    assert [column.kind for column in schema.columns] == ["gaps", "number"]
+    there = sum(not pd.isna(item) for item in later)
+    for table in (frame.assign(gaps=pd.Series(later)), pl.DataFrame(frame.assign(gaps=later))):
+        encoded = schema.encode(table)
+        np.testing.assert_array_equal(encoded.X, [[NAN, 1], [NAN, 2], [NAN, 3]])
+        message = encoded.surprises.message(schema)
+        assert f"values where it had none ({there} in 'gaps'), which are left out" in message
+
+
+def test_text_may_come_where_partitions_had_gaps():
+    dd = pytest.importorskip("dask.dataframe")
+    from polyadic.sources.dask.tables import encode_lazily
+
+    schema = Schema.of_numbers(["z", "size"], 2).with_gaps([4, 0], n_rows=4)
+    lazy = dd.from_pandas(pd.DataFrame({"z": list("abcd"), "size": [1, 2, 3, 4]}), npartitions=2)
+    found = encode_lazily(lazy, schema).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(found, [[NAN, 1], [NAN, 2], [NAN, 3], [NAN, 4]])
+
+
+def test_whole_numbers_that_doubles_do_not_tell_apart_are_different_levels():
+    big = 2**53 + np.array([0, 1, 2, 1, 2**60])
+    containers = [
+        big[:, None],
+        big[:, None].astype(object),
+        pd.DataFrame({"id": big}),
+        pd.DataFrame({"id": pd.Series(big, dtype="Int64")}),
+        pl.DataFrame({"id": big}),
+        pa.table({"id": big}),
+    ]
+    for X in containers:
+        schema = Survey.of(X, [0] if isinstance(X, np.ndarray) else ["id"]).schema()
+        (column,) = schema.columns
+        assert column.levels[0] == 2**53 + 1
+        assert set(column.levels) == set(big.tolist())
+        codes = schema.encode(X).X[:, 0]
+        assert [column.levels[int(code)] for code in codes] == big.tolist()
+        np.testing.assert_array_equal(Table(X).read(0).array, big.astype(float))
+    some = pa.table({"id": pa.array([2**53 + 1, None])})
+    np.testing.assert_array_equal(Table(some).read(0).array, [2.0**53, NAN])
+
+
+NUMBER_FRAMES = {
+    "doubles": pd.DataFrame({"a": [1.5, NAN, 3.0], "b": [0.0, -0.0, 1e300]}),
+    "singles": pd.DataFrame({"a": [0.1, NAN], "b": [1.0, 2.0]}, dtype=np.float32),
+    "whole": pd.DataFrame({"a": [1, 2], "b": [3, 2**60]}),
+    "flags": pd.DataFrame({"a": [True, False], "b": [True, True]}),
+    "mixed": pd.DataFrame({"a": [1, 2], "b": [0.5, NAN], "c": [True, False]}),
+    "nullable": pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": pd.array([3, 4], "Int64")}),
+    "polars": pl.DataFrame({"a": [1, None], "b": [0.5, 1.5], "c": [True, None]}),
+    "arrow": pa.table({"a": pa.array([1, None]), "b": pa.array([0.5, 1.5])}),
+    "no names": pd.DataFrame([[1.0, 2.0], [3.0, NAN]]),
+}
+
+
+@pytest.mark.parametrize("frame", NUMBER_FRAMES.values(), ids=NUMBER_FRAMES.keys())
+def test_frames_of_numbers_are_read_at_once_as_column_by_column(frame):
+    numbers, table = as_numbers(frame), Table(frame)
+    columns = [table.read(place).array for place in range(len(table))]
+    np.testing.assert_array_equal(numbers, np.column_stack(columns))
+    assert numbers.dtype == np.float64
+    assert numbers.flags.c_contiguous
+    schema, doubts = learn_schema(frame, numbers=numbers)
+    assert (schema, doubts) == (Survey.of(frame).schema(), [])
+    np.testing.assert_array_equal(schema.encode(frame).X, numbers)
+
+
+def test_other_frames_are_not_read_at_once():
+    assert as_numbers(pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})) is None
+    assert as_numbers(pd.DataFrame({"a": pd.to_datetime(["2020", "2021"])})) is None
+    infinite = pd.DataFrame({"a": [1.0, np.inf]})
+    with pytest.raises(ValueError, match=r"column 'a' is inf in row 1"):
+        learn_schema(infinite, numbers=as_numbers(infinite))
 
 
 def test_levels_that_differ_in_case_or_white_space_are_told():
@@ -437,7 +541,8 @@ def test_what_the_fit_did_not_see_is_counted_and_told_once():
     (message,) = [str(each.message) for each in told]
     assert "levels that the fit did not see (4 in 'colour')" in message
     assert "gaps where it had none (2 in 'size')" in message
-    assert "average level" in message
+    assert "average level; and gaps" in message
+    assert message.endswith("which are predicted as an average value.")
 
 
 def test_a_schema_of_whole_rows_takes_nothing_else():

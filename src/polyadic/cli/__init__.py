@@ -19,7 +19,7 @@ __all__ = ["main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="polyadic")
 def main() -> None:
-    """Kernel regression without a kernel matrix and without a search for hyperparameters."""
+    """Kernel regression and classification without a search for hyperparameters."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A code page without λ must not end a command whose work is done.

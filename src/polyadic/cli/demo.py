@@ -48,13 +48,14 @@ class Entry:
 def demo(out: str, force: bool) -> None:
     """Fit the model on built-in data beside two cross-validated searches."""
     check_output(out, force=force)
-    tasks = list(product(_datasets().items(), _models().items()))
+    regressions = list(product(_datasets().items(), _regressors().items()))
+    tasks = [*regressions, *product(_class_datasets().items(), _classifiers().items())]
     entries = []
     for number, ((name, data), (kind, model)) in enumerate(tasks, 1):
         click.echo(f"[{number}/{len(tasks)}] {kind} on {name}", err=True)
         entries.append(_fit_entry(name, data, kind, model))
     click.echo("\n".join(_table(entries)))
-    learned = [entry for entry in entries if entry.kind == "defaults"]
+    learned = [entry for entry in entries[: len(regressions)] if entry.kind == "defaults"]
     click.echo(_report(learned[-1], out))
 
 
@@ -91,7 +92,13 @@ def _datasets() -> dict[str, Any]:
     }
 
 
-def _models() -> dict[str, Any]:
+def _class_datasets() -> dict[str, Any]:
+    from sklearn.datasets import load_breast_cancer
+
+    return {"breast cancer": load_breast_cancer(return_X_y=True)}
+
+
+def _regressors() -> dict[str, Any]:
     from polyadic import FeatureLearningRegressor, KernelMachineRegressorCV
 
     return {
@@ -117,6 +124,26 @@ def _kernel_ridge() -> Any:
     return GridSearchCV(TransformedTargetRegressor(ridge, transformer=StandardScaler()), grid, cv=3)
 
 
+def _classifiers() -> dict[str, Any]:
+    from polyadic.estimators import FeatureLearningClassifier
+
+    return {
+        "defaults": FeatureLearningClassifier(random_state=0),
+        "logistic grid": _logistic_regression(),
+    }
+
+
+def _logistic_regression() -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    grid = {"logisticregression__C": [0.01, 0.1, 1.0, 10.0]}
+    return GridSearchCV(logistic, grid, cv=3, scoring="neg_log_loss")
+
+
 def _fit_entry(name: str, data: tuple[NDArray[Any], NDArray[Any]], kind: str, model: Any) -> Entry:
     """Fit a copy of one model, and measure it on a fifth of the rows."""
     from sklearn.base import clone
@@ -131,8 +158,20 @@ def _fit_entry(name: str, data: tuple[NDArray[Any], NDArray[Any]], kind: str, mo
     began = time.perf_counter()
     model.fit(X, y)
     seconds = time.perf_counter() - began
-    error = float(np.mean((model.predict(X_test) - y_test) ** 2) / np.var(y))
+    error = _error(model, X_test, y_test, y)
     return Entry(name, kind, error, seconds, *_search(model), model, (X_test, y_test))
+
+
+def _error(model: Any, X: NDArray[Any], y: NDArray[Any], known: NDArray[Any]) -> float:
+    """Return the error on held-out rows over that of a constant; `known` targets are the fit's."""
+    from sklearn.base import is_classifier
+    from sklearn.metrics import log_loss
+
+    if not is_classifier(model):
+        return float(np.mean((model.predict(X) - y) ** 2) / np.var(known))
+    shares = np.bincount(known) / len(known)
+    constant = -float(np.log(shares[y]).mean())
+    return float(log_loss(y, model.predict_proba(X))) / constant
 
 
 def _search(model: Any) -> tuple[int, str]:
@@ -176,8 +215,9 @@ def _table(entries: list[Entry]) -> Iterator[str]:
             f"  {entry.learned}"
         )
     yield ""
-    yield "Test error: mean squared error on held-out rows over the training variance of y."
-    yield "defaults: FeatureLearningRegressor() as it is, the mean of members that learn their"
-    yield "features; the inputs of most relevance (how much predictions change without one, as a"
+    yield "Test error: on held-out rows, over that of a constant prediction: of numbers the mean"
+    yield "squared error, of classes (breast cancer) the log-loss."
+    yield "defaults: FeatureLearningRegressor() or …Classifier(), a mean of members that learn"
+    yield "their features; the inputs of most relevance (how predictions change without one, as a"
     yield "part of their variance), and how smooth predictions are along them. feature learning"
     yield "(with weights λ) and cross-validated share one setting and choose among the same maps."

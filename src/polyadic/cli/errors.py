@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from polyadic.sources.files.row_files import RowsError
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -28,7 +26,7 @@ _REMEDIES = {
     "decimal": "Pass --decimal ','.",
     "marks": "Write all numbers with one decimal mark.",
     "encoding": "Pass --encoding cp1252, or another.",
-    "target": "The target must be numbers; for classes use FeatureLearningClassifier in Python.",
+    "target": "The target must be numbers; texts can be classes (--task classification).",
 }
 
 
@@ -56,10 +54,8 @@ def as_user_errors(command: F) -> F:
                 return command(*args, **kwargs)
         except BrokenPipeError:  # the reader of our output has seen enough
             raise
-        except RowsError as error:
-            raise Mistake(error.told(_REMEDIES)) from error
         except (ValueError, OSError) as error:
-            raise Mistake(str(error)) from error
+            raise Mistake(_tell(error)) from error
         except ImportError as error:
             if error.name is None:  # polyadic's own, which says what to install
                 raise Mistake(str(error)) from error
@@ -71,10 +67,22 @@ def as_user_errors(command: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
+def _tell(error: Exception) -> str:
+    """Return what an error says; what to do about rows, in the words of the command."""
+    from polyadic.sources.files.row_files import RowsError
+
+    return error.told(_REMEDIES) if isinstance(error, RowsError) else str(error)
+
+
 def warn(message: str | None) -> None:
     """Print a warning, if there is one."""
     if message is not None:
         click.echo(f"Warning: {message}", err=True)
+
+
+def note(message: str) -> None:
+    """Print what was found out about a table."""
+    click.echo(f"Note: {message}", err=True)
 
 
 def _print_warning(

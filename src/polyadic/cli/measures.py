@@ -3,67 +3,207 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.cli.sure import Sureness
 from polyadic.rows.holdout import row_hash
 from polyadic.rows.scores import Evaluation
 
 MAX_KEPT = 2000
 """Pairs of target and prediction that a model file keeps for its report."""
 
+COVERAGE = 0.9
+"""Of the intervals that are measured."""
+
 FEW_ROWS = 30
 _MARGIN = 0.1
+_MOST_NUMBERS = 200_000  # of these pairs, where classes are many
+# Scores of two classes are counted in bins of their log odds, whose order is all an AUC needs.
+_N_BINS, _REACH = 2**20, 40.0
 
 
-class Comparison:
-    """Errors of predictions, added up as they come, with some of the pairs."""
+class Comparison(Protocol):
+    """How good predictions are, added up as they come."""
 
-    def __init__(self) -> None:
-        self._evaluation: Evaluation | None = None
-        self._pairs, self._stride, self._skip = np.empty((0, 2)), 1, 0
+    rows: int
+
+    def add(self, actual: NDArray[Any], predicted: NDArray[np.float64]) -> None:
+        """Add rows: what was observed, and what was predicted for it."""
 
     @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return 0 if self._evaluation is None else self._evaluation.n_rows
-
-    def add(self, y: NDArray[np.float64], predicted: NDArray[np.float64]) -> None:
-        """Add rows: vectors of targets and of predictions."""
-        if not len(y):
-            return
-        found = Evaluation.of(y[:, None], predicted[:, None])
-        self._evaluation = found if self._evaluation is None else self._evaluation + found
-        pairs = np.column_stack([y, predicted])[self._skip :: self._stride]
-        self._skip = (self._skip - len(y)) % self._stride
-        self._pairs = np.concatenate([self._pairs, pairs])
-        while len(self._pairs) > MAX_KEPT:
-            # Every second pair of those kept, and of those to come.
-            odd = len(self._pairs) % 2
-            self._pairs = self._pairs[::2]
-            self._skip += self._stride * odd
-            self._stride *= 2
+    def warning(self) -> str | None:
+        """What must be known to judge it."""
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Errors in the target's units, and R² where the target varies."""
+        """What was measured."""
+
+    def notes(self) -> dict[str, Any]:
+        """Return what was measured, and a part of the pairs for pictures."""
+
+
+class NumberComparison:
+    """Errors of predicted numbers.
+
+    Parameters
+    ----------
+    sureness : Sureness, optional
+        What the model knows of its errors; predictions have their scales then.
+    """
+
+    def __init__(self, sureness: Sureness | None = None) -> None:
+        self.rows = 0
+        self._sureness, self._inside, self._log_density = sureness, 0, 0.0
+        self._evaluation: Evaluation | None = None
+        self._pairs = Thinned(MAX_KEPT)
+
+    def add(self, actual: NDArray[Any], predicted: NDArray[np.float64]) -> None:
+        """Add rows: vectors of targets, and columns of predictions."""
+        if not len(actual):
+            return
+        if self._sureness is not None:
+            ((low, high),) = self._sureness.intervals(predicted, [COVERAGE])
+            self._inside += int(((low <= actual) & (actual <= high)).sum())
+            self._log_density += self._sureness.log_density(actual, predicted)
+        predicted = predicted[:, :1]
+        found = Evaluation.of(actual[:, None], predicted)
+        self._evaluation = found if self._evaluation is None else self._evaluation + found
+        self.rows = self._evaluation.n_rows
+        self._pairs.add(np.column_stack([actual, predicted]))
+
+    @property
+    def warning(self) -> str | None:
+        """Nothing."""
+        return None
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Errors in the target's units, R² where the target varies, and how sure they were."""
         found = self._evaluation
         assert found is not None
         varies = bool(found.targets.high[0] > found.targets.low[0])
+        sure = {
+            f"coverage_{100 * COVERAGE:g}": self._inside / found.n_rows,
+            "log_score": self._log_density / found.n_rows,
+        }
         return {
             "rows": found.n_rows,
             "mse": found.mse,
             "rmse": found.mse**0.5,
             "mae": found.mae,
             "r2": found.r2 if varies else None,
+            **({} if self._sureness is None else sure),
         }
 
     def notes(self) -> dict[str, Any]:
         """Return the errors, and a part of the pairs for pictures."""
-        actual, predicted = self._pairs.T
+        actual, predicted = self._pairs.rows.T
         return {"metrics": self.metrics, "actual": actual.copy(), "predicted": predicted.copy()}
+
+
+class ClassComparison:
+    """How good probabilities of classes are.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes of the fit.
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.rows = 0
+        self.n_unknown = 0
+        self._counts = np.zeros(n_classes, dtype=np.int64)
+        self._loss, self._hits = 0.0, 0
+        self._scores = np.zeros((2, _N_BINS if n_classes == 2 else 0), dtype=np.int64)
+        self._pairs = Thinned(min(MAX_KEPT, max(1, _MOST_NUMBERS // n_classes)))
+
+    def add(self, actual: NDArray[Any], predicted: NDArray[np.float64]) -> None:
+        """Add rows: places of their labels among the classes, −1 of others, and probabilities."""
+        actual = actual.astype(np.int64)
+        self.rows += len(actual)
+        self.n_unknown += int((actual < 0).sum())
+        predicted, actual = predicted[actual >= 0], actual[actual >= 0]
+        p = np.clip(predicted, np.finfo(np.float64).eps, 1.0)
+        self._loss -= float(np.log(p[np.arange(len(p)), actual]).sum())
+        self._hits += int((predicted.argmax(axis=1) == actual).sum())
+        self._counts += np.bincount(actual, minlength=len(self._counts))
+        self._pairs.add(np.column_stack([actual, predicted]))
+        if len(self._counts) == 2:
+            odds = np.clip(np.log(p[:, 1]) - np.log(p[:, 0]), -_REACH, _REACH)
+            place = np.rint((odds / _REACH + 1) / 2 * (_N_BINS - 1)).astype(np.int64)
+            for label, bins in enumerate(self._scores):
+                bins += np.bincount(place[actual == label], minlength=_N_BINS)
+
+    @property
+    def warning(self) -> str | None:
+        """How many rows are of no class of the fit."""
+        if not self.n_unknown:
+            return None
+        rows = "1 row has a class" if self.n_unknown == 1 else f"{self.n_unknown} rows have classes"
+        return (
+            f"{rows} that the fit did not see. Predictions for them count as wrong, and have no "
+            "part in the log-loss."
+        )
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Log-loss, accuracy and, of two classes, AUC; beside those of the best constant.
+
+        It predicts for all rows how frequent each class is among them.
+        """
+        n_known = self.rows - self.n_unknown
+        shares = self._counts[self._counts > 0] / max(n_known, 1)
+        return {
+            "rows": self.rows,
+            "log_loss": self._loss / n_known if n_known else None,
+            "accuracy": self._hits / self.rows,
+            "auc": self._auc(),
+            "constant": {
+                "log_loss": float(-shares @ np.log(shares)) if n_known else None,
+                "accuracy": int(self._counts.max()) / self.rows,
+            },
+        }
+
+    def _auc(self) -> float | None:
+        """Return how often a row of the second class has the greater score; ties are halves."""
+        if len(self._counts) != 2 or not self._counts.all():
+            return None
+        first, second = self._scores
+        below = np.cumsum(first) - first / 2
+        return float(second @ below) / (int(self._counts[0]) * int(self._counts[1]))
+
+    def notes(self) -> dict[str, Any]:
+        """Return what was measured, and places and probabilities of some rows for pictures."""
+        kept = self._pairs.rows
+        return {
+            "metrics": self.metrics,
+            "actual": kept[:, 0].copy(),
+            "predicted": kept[:, 1:].copy(),
+        }
+
+
+class Thinned:
+    """Some of many rows that come one after the other, spread evenly over all of them."""
+
+    def __init__(self, most: int) -> None:
+        self.rows = np.empty((0, 0))
+        self._most, self._stride, self._skip = most, 1, 0
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Look at more rows."""
+        kept = rows[self._skip :: self._stride]
+        self._skip = (self._skip - len(rows)) % self._stride
+        self.rows = np.concatenate([self.rows.reshape(-1, rows.shape[1]), kept])
+        while len(self.rows) > self._most:
+            # Every second row of those kept, and of those to come.
+            odd = len(self.rows) % 2
+            self.rows = self.rows[::2]
+            self._skip += self._stride * odd
+            self._stride *= 2
 
 
 def warn_of_few(metrics: dict[str, Any], rows: str = "rows") -> str | None:

@@ -22,6 +22,8 @@ _DATA = {"file": str, "rows": int, "rows_fitted": int, "date": str, "seconds": f
 # Files of the first versions do not have these.
 _LATER_DATA = {"rows_held_out": int, "rows_dropped": int}
 _METRICS = {"rows": int, "mse": float, "rmse": float, "mae": float}
+_SURE_METRICS = ("coverage_90", "log_score")
+_CLASS_METRICS = {"rows": int, "accuracy": float}
 
 
 def read_expected(path: str, notes: dict[str, Any], names: list[str]) -> Expected:
@@ -44,13 +46,25 @@ def _was_number(column: dict[str, Any]) -> bool:
     return column.get("kind") in ("number", "flag") and column.get("fill") is None
 
 
-def check_notes(path: str, notes: dict[str, Any], n_inputs: int) -> None:
-    """Raise a mistake that names the note that is not as `polyadic fit` writes it."""
+def check_notes(path: str, notes: dict[str, Any], n_inputs: int, n_classes: int | None) -> None:
+    """Raise a mistake that names the note that is not as `polyadic fit` writes it.
+
+    Parameters
+    ----------
+    path : str
+        The model file.
+    notes : dict
+        Its notes.
+    n_inputs : int
+        Inputs of the model.
+    n_classes : int or None
+        Its classes; None where it predicts a number.
+    """
     checks: dict[str, Callable[[Any], None]] = {
         "version": lambda note: _check_types({"version": note}, {"version": str}),
         "data": _check_data,
         "inputs": lambda note: _check_inputs(note, n_inputs),
-        "held_out": _check_held_out,
+        "held_out": lambda note: _check_held_out(note, n_classes),
         "sample": lambda note: _check_sample(note, n_inputs),
     }
     for name, check in checks.items():
@@ -119,12 +133,31 @@ def _check_summaries(found: list[dict[str, Any]], n_inputs: int) -> None:
     _check_numbers([one["relevance"] for one in found], (n_inputs,))
 
 
-def _check_held_out(note: Any) -> None:
+def _check_held_out(note: Any, n_classes: int | None) -> None:
     actual = _check_numbers(note["actual"], (None,))
+    if n_classes is not None:
+        if not np.isin(actual, np.arange(n_classes)).all():
+            raise ValueError("no places of classes")
+        _check_numbers(note["predicted"], (len(actual), n_classes))
+        _check_class_metrics(note["metrics"])
+        return
     _check_numbers(note["predicted"], (len(actual),))
     _check_types(note["metrics"], _METRICS)
-    if note["metrics"]["r2"] is not None:
-        _check_types(note["metrics"], {"r2": float})
+    _check_optional(note["metrics"], "r2")
+    # Of files that know how sure predictions were.
+    _check_optional(note["metrics"], *(name for name in _SURE_METRICS if name in note["metrics"]))
+
+
+def _check_class_metrics(metrics: Any) -> None:
+    _check_types(metrics, _CLASS_METRICS)
+    _check_types(metrics["constant"], {"accuracy": float})
+    _check_optional(metrics, "auc", "log_loss")
+    _check_optional(metrics["constant"], "log_loss")
+
+
+def _check_optional(metrics: Any, *names: str) -> None:
+    """Raise unless what was measured is a number, or None where there was nothing to measure."""
+    _check_types(metrics, {name: float for name in names if metrics[name] is not None})
 
 
 def _check_sample(note: Any, n_inputs: int) -> None:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import functools
-import inspect
 import re
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, TypeVar
 
 import click
 
-from polyadic import FeatureLearningRegressor, features
 from polyadic.cli.errors import Mistake
-from polyadic.sources.files.sniff import CsvFormat, check_encoding
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Feature maps are told in a configuration file, categories by --category; the others make no
 # sense in one command.
-_NOT_OPTIONS = {"self", "feature_maps", "categorical_features", "warm_start", "verbose"}
+_NOT_OPTIONS = {"feature_maps", "categorical_features", "warm_start", "verbose"}
 
 # What the command does otherwise than the estimator.
-_HELP = {"random_state": "Seed; 0 by default, so that a command gives the same model again."}
+_HELP = {
+    "random_state": "Seed; 0 by default, so that a command gives the same model again.",
+    "quantile": "Predict this quantile, between 0 and 1, instead of a mean.",
+    "class_weight": "Weights of classes: balanced, or some of them such as yes=5,no=1.",
+}
 CONFIG = "polyadic.config"
 """Where the context of a command keeps the path of its configuration."""
 
@@ -51,17 +55,73 @@ class Value(click.ParamType):  # type: ignore[type-arg]
         return value
 
 
+class Levels(click.ParamType):  # type: ignore[type-arg]
+    """Numbers between 0 and 1, with commas between them."""
+
+    name = "levels"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """Return the numbers; none for an empty text."""
+        if not isinstance(value, str):
+            return tuple(value)
+        try:
+            found = [float(part) for part in value.split(",")] if value else []
+        except ValueError:
+            found = [-1.0]
+        if not all(0 < each < 1 for each in found):
+            self.fail(f"must be numbers between 0 and 1, such as 0.9 or 0.5,0.9, got {value!r}.")
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an estimator: whether it is true or false, and what its docstring says."""
+
+    is_flag: bool
+    text: str
+
+
+def read_parameters(module: str, name: str) -> dict[str, Parameter]:
+    """Return the parameters of an estimator, read from its source.
+
+    Importing it would import scikit-learn, which takes two seconds: too long for a command that
+    only prints its help, or refuses a word.
+
+    Parameters
+    ----------
+    module : str
+        File of the estimator in the package, such as "estimators/feature_learning.py".
+    name : str
+        Its class.
+    """
+    tree = ast.parse(files("polyadic").joinpath(module).read_text("utf-8"))
+    (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    (init,) = [
+        node for node in found.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    ]
+    documented = _read_docstring(ast.get_docstring(found) or "")
+    defaults = dict(zip((a.arg for a in init.args.kwonlyargs), init.args.kw_defaults, strict=True))
+    return {
+        name: Parameter(
+            isinstance(default, ast.Constant) and isinstance(default.value, bool),
+            _HELP.get(name) or documented.get(name, ""),
+        )
+        for name, default in defaults.items()
+        if name not in _NOT_OPTIONS
+    }
+
+
 def estimator_options(command: F) -> F:
-    """Add an option for each parameter of the estimator."""
-    parameters = inspect.signature(FeatureLearningRegressor.__init__).parameters
-    documented = _read_docstring()
-    for name in reversed([name for name in parameters if name not in _NOT_OPTIONS]):
-        flag = "--" + name.replace("_", "-")
-        text = _HELP.get(name) or documented.get(name)
-        is_flag = isinstance(parameters[name].default, bool)
+    """Add an option for each parameter of the estimators, of numbers and of classes."""
+    regressor = read_parameters("estimators/feature_learning.py", "FeatureLearningRegressor")
+    classifier = read_parameters("estimators/classifiers.py", "FeatureLearningClassifier")
+    for name, parameter in reversed((regressor | {**classifier, **regressor}).items()):
+        flag, is_flag = "--" + name.replace("_", "-"), parameter.is_flag
         kind = click.Choice(list(_TRUE_OR_FALSE)) if is_flag else Value()
         command = click.option(
-            flag, name, type=kind, callback=_as_flag if is_flag else None, help=text
+            flag, name, type=kind, callback=_as_flag if is_flag else None, help=parameter.text
         )(command)
     return command
 
@@ -70,9 +130,8 @@ def _as_flag(ctx: click.Context, param: click.Parameter, value: str | None) -> b
     return None if value is None else _TRUE_OR_FALSE[value]
 
 
-def _read_docstring() -> dict[str, str]:
-    """Return what the estimator's docstring says of each parameter."""
-    text = inspect.getdoc(FeatureLearningRegressor) or ""
+def _read_docstring(text: str) -> dict[str, str]:
+    """Return what an estimator's docstring says of each parameter."""
     section = text.split("Parameters\n----------\n", 1)[1].split("\n\nAttributes\n")[0]
     entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)+)", section, re.MULTILINE)
     texts = {name: f"{' '.join(body.split())} {_choices(kind)}" for name, kind, body in entries}
@@ -97,7 +156,12 @@ def csv_options(command: F) -> F:
         na: Sequence[str],
         **options: Any,
     ) -> Any:
-        csv = CsvFormat(delimiter, decimal, tuple(na), encoding)
+        csv = {
+            "delimiter": delimiter,
+            "decimal": decimal,
+            "na": tuple(na),
+            "encoding": encoding,
+        }
         return command(*args, csv=csv, **options)
 
     wrapped: Any = pass_format
@@ -132,6 +196,10 @@ def _one_character(ctx: click.Context, param: click.Parameter, value: str | None
 
 
 def _known_encoding(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    from polyadic.sources.files.sniff import check_encoding
+
     try:
         check_encoding(value)
     except ValueError as error:
@@ -192,11 +260,15 @@ def _convert_config(option: click.Parameter, value: Any, path: str) -> Any:
     return value
 
 
-def feature_maps(stored: Any, path: str) -> list[features.FeatureMap] | None:
+def feature_maps(stored: Any, path: str) -> list[Any] | None:
     """Return the maps of a configuration: tables with `kind` and the map's parameters."""
     if stored is None:
         return None
-    kinds = {name.removesuffix("Features").lower(): name for name in _map_names()}
+    from polyadic import features
+
+    abstract = {"FeatureMap", "GeometricFeatures", "TensorLayout"}
+    names = [name for name in features.__all__ if name not in abstract]
+    kinds = {name.removesuffix("Features").lower(): name for name in names}
     maps = []
     for entry in stored if isinstance(stored, list) else [stored]:
         kind = entry.get("kind") if isinstance(entry, dict) else None
@@ -212,9 +284,3 @@ def feature_maps(stored: Any, path: str) -> list[features.FeatureMap] | None:
         except TypeError as error:
             raise Mistake(f"{path}: feature map {kind!r}: {error}.") from error
     return maps
-
-
-def _map_names() -> list[str]:
-    """Return the names of the maps that can be made."""
-    abstract = {"FeatureMap", "GeometricFeatures", "TensorLayout"}
-    return [name for name in features.__all__ if name not in abstract]

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.cli.errors import Mistake
 from polyadic.storage.atomic import replacing
 
-PREDICTIONS_HEADER = "prediction\n"
+Columns = dict[str, NDArray[Any]]
+"""Predictions of some rows: names of columns, and their values."""
+
 _PREDICTIONS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What users want to be written beside predictions.
+
+    Parameters
+    ----------
+    proba : bool
+        The probability of each class.
+    std : bool
+        Standard deviations.
+    coverages, quantiles : tuple of float
+        Intervals that hold so many targets, and quantiles.
+    """
+
+    proba: bool = False
+    std: bool = False
+    coverages: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+
+    @property
+    def uncertainty(self) -> str | None:
+        """The first option that asks how sure predictions are."""
+        asked = {"--std": self.std, "--interval": self.coverages, "--quantiles": self.quantiles}
+        return next((option for option, value in asked.items() if value), None)
 
 
 def check_output(out: str, inputs: Sequence[str | None] = (), force: bool = False) -> None:
@@ -64,37 +95,57 @@ def check_predictions(out: str) -> None:
         )
 
 
-def write_predictions(path: str, parts: Iterable[NDArray[np.float64]]) -> int:
-    """Write one column, in the order of the rows, as CSV or Parquet by the file's ending.
+def write_predictions(path: str, parts: Iterable[Columns]) -> int:
+    """Write columns, in the order of the rows, as CSV or Parquet by the file's ending.
 
-    It comes in parts, which are written as they come.  Return the number of rows.
+    They come in parts, which are written as they come.  Return the number of rows.
     """
-    columnar = Path(path).suffix.lower() in (".parquet", ".pq")
+    ending = Path(path).suffix.lower()
     with replacing(path) as file:
-        return (_write_parquet if columnar else _write_csv)(file, parts)
+        if ending in (".parquet", ".pq"):
+            return _write_parquet(file, parts)
+        return _write_csv(file, parts, "\t" if ending == ".tsv" else ",")
 
 
-def _write_csv(file: IO[bytes], parts: Iterable[NDArray[np.float64]]) -> int:
+def _write_csv(file: IO[bytes], parts: Iterable[Columns], delimiter: str) -> int:
     count = 0
-    file.write(PREDICTIONS_HEADER.encode())
     for part in parts:
-        file.write(as_lines(part).encode())
-        count += len(part)
+        file.write(as_lines(part, header=not count, delimiter=delimiter).encode())
+        count += _n_rows(part)
     return count
 
 
-def _write_parquet(file: IO[bytes], parts: Iterable[NDArray[np.float64]]) -> int:
+def _write_parquet(file: IO[bytes], parts: Iterable[Columns]) -> int:
     import pyarrow
     from pyarrow import parquet
 
-    schema, count = pyarrow.schema([("prediction", pyarrow.float64())]), 0
-    with parquet.ParquetWriter(file, schema) as writer:
+    count = 0
+    with ExitStack() as stack:
+        writer = None
         for part in parts:
-            writer.write_table(pyarrow.table({"prediction": np.ascontiguousarray(part)}))
-            count += len(part)
+            table = pyarrow.table({name: pyarrow.array(values) for name, values in part.items()})
+            if writer is None:
+                writer = stack.enter_context(parquet.ParquetWriter(file, table.schema))
+            writer.write_table(table)
+            count += _n_rows(part)
     return count
 
 
-def as_lines(predictions: NDArray[np.float64]) -> str:
-    """Return the predictions with all their digits, one a line."""
-    return "".join(f"{value!r}\n" for value in predictions.tolist())
+def as_lines(columns: Columns, *, header: bool, delimiter: str = ",") -> str:
+    """Return predictions as lines of CSV, numbers with all their digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n", delimiter=delimiter)
+    if header:
+        writer.writerow(columns)
+    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    """Return what is written of values; true and false as other programs read them."""
+    cells: list[Any] = values.tolist()
+    return [str(cell).lower() for cell in cells] if values.dtype.kind == "b" else cells
+
+
+def _n_rows(columns: Columns) -> int:
+    return len(next(iter(columns.values())))

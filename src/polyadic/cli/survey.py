@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.cli.errors import Mistake, warn
+from polyadic.cli.errors import Mistake, note, warn
 from polyadic.cli.tables import Table, cut, list_names
+from polyadic.cli.targets import CLASSIFICATION, TargetValues
+from polyadic.cli.tasks import decide_task
 from polyadic.sources.files.row_files import NUMBER, TEXT, number_rows
 from polyadic.sources.files.row_source import RowSource
 
@@ -82,22 +84,22 @@ class Survey:
     """How many rows a table has, and columns that number or name them, or are empty."""
 
     n_rows: int
-    n_targets: int
+    target: TargetValues
     row_numbers: list[str]
     row_names: list[str]
     empty: list[str]
 
     @classmethod
-    def of(cls, source: RowSource) -> Survey:
-        """Look at all rows."""
-        (target,), kinds = source.targets, source.kinds
-        numbers = {name: RowNumbers() for name in source.names if kinds[name] == NUMBER}
-        texts = {name: RowNames() for name in source.names if kinds[name] == TEXT}
-        gaps = dict.fromkeys(source.names, 0)
-        n_rows = n_targets = 0
+    def of(cls, source: RowSource, target: str) -> Survey:
+        """Look at all rows; the target is one of the columns of the source, whatever it holds."""
+        kinds, names = source.kinds, [name for name in source.names if name != target]
+        numbers = {name: RowNumbers() for name in names if kinds[name] == NUMBER}
+        texts = {name: RowNames() for name in names if kinds[name] == TEXT}
+        gaps = dict.fromkeys(names, 0)
+        n_rows, found = 0, TargetValues()
         for batch in source.frames():
             n_rows += batch.num_rows
-            n_targets += batch.num_rows - batch.column(target).null_count
+            found.add(batch.column(target))
             for name in gaps:
                 gaps[name] += batch.column(name).null_count
             for values, name in zip(number_rows(batch, list(numbers)), numbers, strict=True):
@@ -107,7 +109,7 @@ class Survey:
         row_numbers = [name for name, each in numbers.items() if each.found]
         row_names = [name for name, each in texts.items() if each.found]
         empty = [name for name, count in gaps.items() if count == n_rows]
-        return cls(n_rows, n_targets, row_numbers, row_names, empty)
+        return cls(n_rows, found, row_numbers, row_names, empty)
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ class Chosen:
         Where they are.
     source : RowSource
         Their rows, and the target.
+    values : TargetValues
+        What the target holds.
     n_rows : int
         Rows of the table, with those that have no target.
     left_out : dict
@@ -130,6 +134,7 @@ class Chosen:
 
     table: Table
     source: RowSource
+    values: TargetValues
     n_rows: int
     left_out: dict[str, str]
     notes: dict[str, str]
@@ -138,6 +143,47 @@ class Chosen:
     def target(self) -> str:
         """The column to predict."""
         return self.source.targets[0]
+
+    def decide_task(self, asked: str | None, parameters: Mapping[str, Any]) -> str:
+        """Return what the target is, and say so where it is told from its values.
+
+        Parameters
+        ----------
+        asked : str or None
+            The task that users name.
+        parameters : mapping
+            Those of the estimator that users give, which may tell the task.
+        """
+        task, remark = decide_task(self.values, self.target, asked, parameters)
+        if task == CLASSIFICATION:
+            self._check_classes(asked)
+        if remark is not None:
+            note(remark)
+        return task
+
+    def _check_classes(self, asked: str | None) -> None:
+        """Raise a mistake where a target has no classes, or none that users would call so."""
+        values, name = self.values, self.target
+        if len(values.counts) == 1:
+            (only,) = values.labels
+            raise Mistake(
+                f"The target {name!r} is {only!r} in all rows: there is nothing to tell apart. "
+                "Pass --target to name another column."
+            )
+        if values.kind == "number" and not values.are_whole:
+            example = next(value for value in values.counts if value != round(value))
+            raise Mistake(
+                f"The target {name!r} has numbers that are not whole, such as {example!r}, which "
+                "cannot be classes. Pass --task regression."
+            )
+        if asked is None and values.doubt is not None:
+            examples = (file.examples.get(name) for file in self.table.files)
+            example = next((f" ({text})" for text in examples if text), "")
+            raise Mistake(
+                f"The target {name!r} is text{example}, and {values.doubt}. Fix the file if they "
+                "must be numbers, pass --target to name another column, or pass --task "
+                "classification if they are classes."
+            )
 
 
 def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Sequence[str]) -> Chosen:
@@ -154,16 +200,17 @@ def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Seque
     """
     index = [name for name in table.index if name not in (*keep, *ignore, target)]
     left_out = dict.fromkeys(ignore, "--ignore") | dict.fromkeys(index, _INDEX)
-    source = _source(table, target, left_out)
-    survey = Survey.of(source)
+    names = [name for name in table.names if name != target and name not in left_out]
+    if not names:
+        raise Mistake(f"{table.path} has no input columns besides the target {target!r}.")
+    survey = Survey.of(table.source([*names, target], None, "keep"), target)
     if not survey.n_rows:
         raise Mistake(f"{table.path} has no rows under its header.")
-    if not survey.n_targets:
+    if not survey.target.n_rows:
         raise Mistake(f"{table.path} has no values in the target {target!r}. Pass --target.")
     row_names = [name for name in survey.row_names if name not in keep]
-    if row_names or survey.empty:
-        left_out |= dict.fromkeys(row_names, _ROW_NAME) | dict.fromkeys(survey.empty, "empty")
-        source = _source(table, target, left_out)
+    left_out |= dict.fromkeys(row_names, _ROW_NAME) | dict.fromkeys(survey.empty, "empty")
+    source = _source(table, target, left_out)
     row_numbers = [name for name in survey.row_numbers if name not in keep]
     notes = source.notes | dict.fromkeys(row_numbers, "may be a row number or an id")
     examples = {name: text for file in table.files for name, text in file.examples.items()}
@@ -171,7 +218,7 @@ def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Seque
         f"{name!r} ({examples[name]})" if name in examples else repr(name) for name in row_names
     ]
     _warn(source, index, told, row_numbers)
-    return Chosen(table, source, survey.n_rows, left_out, notes)
+    return Chosen(table, source, survey.target, survey.n_rows, left_out, notes)
 
 
 def _source(table: Table, target: str, left_out: Mapping[str, str]) -> RowSource:

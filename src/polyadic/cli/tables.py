@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from polyadic.cli.errors import Mistake
 from polyadic.sources.files.encoding import kinds_of
@@ -65,9 +66,7 @@ class Table:
         files = self.files
         if schema is not None:
             files = [file.read_as(kinds_of(schema, names)) for file in files]
-        source = select_rows(files, target, names, None, missing)
-        source.require_numbers()
-        return source
+        return select_rows(files, target, names, None, missing)
 
     def require_target(self, target: str | None, named: Sequence[str]) -> str:
         """Return the column to predict: the one asked for, or the one the table tells."""
@@ -88,9 +87,17 @@ class Table:
         return target
 
 
-def read_table(path: str, csv: CsvFormat) -> Table:
-    """Open a file or a folder of files whose endings tell their format."""
-    return Table(Path(path), open_files(path, csv))
+def read_table(path: str, csv: Mapping[str, Any]) -> Table:
+    """Open a file or a folder of files whose endings tell their format.
+
+    Parameters
+    ----------
+    path : str
+        The file or folder.
+    csv : mapping
+        What is known of how CSV files are written: the fields of `CsvFormat`.
+    """
+    return Table(Path(path), open_files(path, CsvFormat(**csv)))
 
 
 @dataclass(frozen=True)
@@ -104,10 +111,10 @@ class Expected:
     strays: Mapping[str, Sequence[str]] = field(default_factory=dict)
     decimal: str = "."
 
-    def read(self, path: str, csv: CsvFormat) -> Table:
+    def read(self, path: str, csv: Mapping[str, Any]) -> Table:
         """Open a table that is written like the one of the fit where it does not tell itself."""
-        like = replace(csv, dates=self.dates, strays=self.strays, likely=self.decimal)
-        return read_table(path, like)
+        like = {"dates": self.dates, "strays": self.strays, "likely": self.decimal}
+        return read_table(path, {**csv, **like})
 
     def comparison_target(self, table: Table, named: str | None) -> str:
         """Return the column to compare predictions with."""

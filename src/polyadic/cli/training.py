@@ -8,24 +8,27 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 
-from polyadic import FeatureLearningRegressor, __version__
+from polyadic import __version__
 from polyadic.cli.columns import describe_columns
 from polyadic.cli.errors import Mistake, warn
-from polyadic.cli.measures import Comparison, Fingerprint, Outside
+from polyadic.cli.measures import Fingerprint, Outside
 from polyadic.cli.notes import check_learned, check_notes, read_expected
 from polyadic.cli.survey import Chosen
 from polyadic.cli.tables import Expected, Table
+from polyadic.cli.targets import REGRESSION
+from polyadic.cli.tasks import Task, new_model, task_of
+from polyadic.estimators._sources import file_rows_to_predict
 from polyadic.estimators._tables import schema_of
 from polyadic.estimators.saving import load_with_notes, save
 from polyadic.rows.holdout import row_hash
 from polyadic.rows.inputs import Inputs
-from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.schema import TableWarning
 
 SAMPLE_ROWS = 1000
@@ -60,23 +63,30 @@ class Fitted:
         """The inputs that the columns become."""
         return schema_of(self.model).inputs
 
-    def predict_batches(self, source: RowSource) -> Iterator[tuple[Any, NDArray[np.float64]]]:
-        """Yield batches and their predictions; at the end, warn of rows outside the range."""
+    @property
+    def task(self) -> Task:
+        """What the model predicts."""
+        return task_of(self.model)
+
+    def predict_batches(
+        self, source: RowSource, *, plainly: bool = False
+    ) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
+        """Yield batches and their predictions; at the end, warn of rows outside the range.
+
+        Predictions are a column of numbers, and unless they are wanted `plainly` the scales of
+        their errors if these are known; or a column of probabilities for each class.
+        """
         self.check_single_target()
         outside = Outside(self.notes.get("inputs"))
-        for batch, predicted in self.model.predict_batches(source):
+        batches = self.model.predict_batches if plainly else partial(self.task.batches, self.model)
+        for batch, predicted in batches(source):
             outside.add(batch.X)
-            yield batch, predicted[:, 0]
+            yield batch, predicted
         warn(outside.warning)
 
     def check_single_target(self) -> None:
         """Raise a mistake where the command line has no room for what the model predicts."""
-        if is_classifier(self.model):
-            raise Mistake(
-                "This model is a classifier, and the command line knows regression only. Use it in "
-                "Python: polyadic.load(path).predict_proba(X)."
-            )
-        if not self.model.single_target_:
+        if self.task.name == REGRESSION and not self.model.single_target_:
             raise Mistake(
                 "This model has several targets, and the command line has room for one. Use it "
                 "in Python: polyadic.load(path).predict(X)."
@@ -84,13 +94,15 @@ class Fitted:
 
     def evaluate(self, source: RowSource) -> dict[str, Any]:
         """Return the errors on the rows of a source; warn if the model was fitted to them."""
-        comparison, fingerprint = Comparison(), Fingerprint()
+        comparison, fingerprint = self.task.comparison(), Fingerprint()
         for batch, predicted in self.predict_batches(source):
+            assert batch.y is not None
             comparison.add(batch.y[:, 0], predicted)
             fingerprint.add(batch.X, batch.y)
         if not comparison.rows:
             raise Mistake(f"{source.files[0]} has no rows to measure on.")
         warn(self.warn_of_known(fingerprint))
+        warn(comparison.warning)
         if source.n_dropped:
             warn(f"{count_rows(source.n_dropped)} without a target left out.")
         return comparison.metrics
@@ -114,9 +126,11 @@ class Fitted:
         kept = self.notes.get("held_out") or {}
         return {
             "estimator": type(self.model).__name__,
+            "task": self.task.name,
             "version": self.notes.get("version"),
             "data": self.notes.get("data"),
             "target": self.expected.target,
+            **self.task.facts(),
             "columns": self._columns(),
             "inputs": self._inputs(),
             "held_out": kept.get("metrics"),
@@ -146,7 +160,7 @@ class Fitted:
 
 
 def fit_model(
-    chosen: Chosen, holdout: float, parameters: dict[str, Any], sample: bool = True
+    chosen: Chosen, task: str, holdout: float, parameters: dict[str, Any], sample: bool = True
 ) -> Fitted:
     """Fit on most of the rows, told by their hash, and measure on the rest.
 
@@ -154,6 +168,8 @@ def fit_model(
     ----------
     chosen : Chosen
         The columns of a table, and their rows.
+    task : str
+        What the target is: "regression" or "classification".
     holdout : float
         Fraction of the rows to measure on.
     parameters : dict
@@ -161,10 +177,10 @@ def fit_model(
     sample : bool
         Whether the notes keep rows of the fit.
     """
+    model = new_model(task, parameters, chosen.values, chosen.target)
     kept, held = chosen.source, None
     if holdout > 0 and chosen.n_rows >= _LEAST_ROWS_TO_SPLIT:
         kept, held = chosen.source.split(holdout)
-    model = FeatureLearningRegressor(**{"random_state": 0, **parameters})
     interrupted = False
     began = time.perf_counter()
     try:
@@ -175,17 +191,17 @@ def fit_model(
         interrupted = True
     seconds = time.perf_counter() - began
     schema = schema_of(model)
-    rows = _Rows.of(kept.encoded(schema))
+    rows = _Rows.of(file_rows_to_predict(model, kept))
     notes = _notes(chosen, rows, schema.inputs, seconds, sample)
     data = notes["data"]
-    comparison, whole = Comparison(), rows.fingerprint
+    comparison, whole = task_of(model).comparison(), rows.fingerprint
     if held is not None:
         with warnings.catch_warnings():
             # Levels of rows that were held out are news to the fit, and none to the user.
             warnings.simplefilter("ignore", TableWarning)
-            for batch, predicted in model.predict_batches(held):
+            for batch, predicted in task_of(model).batches(model, held):
                 assert batch.y is not None
-                comparison.add(batch.y[:, 0], predicted[:, 0])
+                comparison.add(batch.y[:, 0], predicted)
                 whole.add(batch.X, batch.y)
     data["fingerprints"].append(str(whole))
     data["rows"], data["rows_held_out"] = chosen.n_rows, comparison.rows
@@ -288,7 +304,7 @@ def open_model(path: str) -> Fitted:
     schema = schema_of(model)
     expected = read_expected(path, notes, [column.name for column in schema.columns])
     n_inputs = len(schema.inputs)
-    check_notes(path, notes, n_inputs)
+    check_notes(path, notes, n_inputs, task_of(model).n_classes)
     check_learned(path, getattr(model, "inputs_", None), n_inputs)
     return Fitted(model, expected, notes)
 

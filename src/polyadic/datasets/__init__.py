@@ -47,6 +47,15 @@ def load(name: str, data_folder: Folder = None, *, download: bool = True) -> Bun
     -------
     bunch : sklearn.utils.Bunch
         With `data`, `target`, `feature_names`, `target_name`, `DESCR` and `source`.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load
+    >>> load("yacht").data.shape  # doctest: +SKIP
+    (308, 6)
+    >>> load("boats")
+    Traceback (most recent call last):
+    ValueError: `name` must be one of airfoil, energy, yacht, concrete, ...
     """
     if name not in _LOADERS:
         raise ValueError(
@@ -57,27 +66,62 @@ def load(name: str, data_folder: Folder = None, *, download: bool = True) -> Bun
 
 
 def load_airfoil(data_folder: Folder = None, *, download: bool = True) -> Bunch:
-    """Load Airfoil Self-Noise: 1503 rows, 5 inputs; see :func:`load`."""
+    """Load Airfoil Self-Noise: 1503 rows, 5 inputs; see :func:`load`.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_airfoil
+    >>> load_airfoil().data.shape  # doctest: +SKIP
+    (1503, 5)
+    """
     return load_table("airfoil", data_folder, download)
 
 
 def load_energy(data_folder: Folder = None, *, download: bool = True) -> Bunch:
-    """Load Energy Efficiency, heating load: 768 rows, 8 inputs; see :func:`load`."""
+    """Load Energy Efficiency, heating load: 768 rows, 8 inputs; see :func:`load`.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_energy
+    >>> load_energy().data.shape  # doctest: +SKIP
+    (768, 8)
+    """
     return load_table("energy", data_folder, download)
 
 
 def load_yacht(data_folder: Folder = None, *, download: bool = True) -> Bunch:
-    """Load Yacht Hydrodynamics: 308 rows, 6 inputs; see :func:`load`."""
+    """Load Yacht Hydrodynamics: 308 rows, 6 inputs; see :func:`load`.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_yacht
+    >>> load_yacht().data.shape  # doctest: +SKIP
+    (308, 6)
+    """
     return load_table("yacht", data_folder, download)
 
 
 def load_concrete(data_folder: Folder = None, *, download: bool = True) -> Bunch:
-    """Load Concrete Compressive Strength: 1030 rows, 8 inputs; see :func:`load`."""
+    """Load Concrete Compressive Strength: 1030 rows, 8 inputs; see :func:`load`.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_concrete
+    >>> load_concrete().data.shape  # doctest: +SKIP
+    (1030, 8)
+    """
     return load_table("concrete", data_folder, download)
 
 
 def load_wine(data_folder: Folder = None, *, download: bool = True) -> Bunch:
-    """Load Wine Quality, red then white: 6497 rows, 11 inputs; see :func:`load`."""
+    """Load Wine Quality, red then white: 6497 rows, 11 inputs; see :func:`load`.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_wine
+    >>> load_wine().data.shape  # doctest: +SKIP
+    (6497, 11)
+    """
     return load_table("wine", data_folder, download)
 
 

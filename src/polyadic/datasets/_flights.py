@@ -62,6 +62,12 @@ def load_airline(
     -------
     bunch : sklearn.utils.Bunch
         With `data` and `target` in single precision.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_airline
+    >>> load_airline("folder/of/the/files").feature_names[:2]  # doctest: +SKIP
+    ['Month', 'DayofMonth']
     """
     folders = _sources.data_folders(data_folder)
     made = _load_made(folders, "airline.npz", _AIRLINE)
@@ -87,6 +93,12 @@ def load_nycflights(
     -------
     bunch : sklearn.utils.Bunch
         273853 flights with the inputs of :func:`load_airline`, in single precision.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import load_nycflights
+    >>> load_nycflights().data.shape  # doctest: +SKIP
+    (273853, 8)
     """
     folders = _sources.data_folders(data_folder)
     made = _load_made(folders, "nycflights.npz", _NYCFLIGHTS)

@@ -27,6 +27,12 @@ def data_folders(data_folder: str | os.PathLike[str] | None = None) -> list[Path
     folders : list of Path
         The named folder, that of ``POLYADIC_DATA``, the cache; those that are not set are
         left out.
+
+    Examples
+    --------
+    >>> from polyadic.datasets import data_folders
+    >>> data_folders("my/data")[0].name
+    'data'
     """
     named = [data_folder, os.environ.get("POLYADIC_DATA")]
     return [*(Path(folder).expanduser() for folder in named if folder), user_cache()]

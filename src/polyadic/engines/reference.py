@@ -43,14 +43,18 @@ class ReferenceState:
 
     def normal_equations(self, core: int, map_weights: NDArray[np.float64]) -> NormalEquations:
         """Return the sums of B = [Re A, Im A], or of B = A where everything is real."""
+        A = self.design(core, map_weights)
+        block = np.hstack([A.real, A.imag]) if np.iscomplexobj(A) else A
+        return NormalEquations.of(block, self.rows.y, self.rows.weight)
+
+    def design(self, core: int, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return A, by which the responses of the rows are A v."""
         n, (size, rank) = len(self.rows), self.cores[core].shape
         A = np.zeros((n, size, rank), dtype=self.dtype)
         for p in np.flatnonzero(map_weights).tolist():
             Z, psi = self.product(p, without=core), self.factor(p, core)
             A += map_weights[p] * (Z[:, None, :] * psi[:, :, None])
-        A = A.reshape(n, size * rank)
-        block = np.hstack([A.real, A.imag]) if np.iscomplexobj(A) else A
-        return NormalEquations.of(block, self.rows.y, self.rows.weight)
+        return A.reshape(n, size * rank)
 
     def core_sketch(self, core: int) -> CoreSketch:
         """Return the sums that conjugate gradients start from, over all rows."""

@@ -25,6 +25,7 @@ from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
 from polyadic.sources.survey import FROM_DTYPE
 from polyadic.storage.checkpoint import Journal, MemberCheckpoint
+from polyadic.uncertainty import Uncertainty
 
 _SHARES = 20_000  # values that `feature_weights_` and `inputs_` are taken from
 _DOUBLE_ROWS = 20_000  # up to so many rows an automatic fit computes in double precision
@@ -93,7 +94,7 @@ class FeatureLearning(CPDEstimator):
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
             with compute.open_threads() as threads:
-                data, features = look_at(data, settings, compute, threads, seeds)
+                data, features = look_at(data, settings, compute, threads, seeds, deadline)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:
@@ -111,13 +112,17 @@ class FeatureLearning(CPDEstimator):
                     deadline=deadline,
                 )
                 members: list[Member] = []
+                uncertainty: Uncertainty | None = None
                 try:
                     members = search.run()
+                    uncertainty = search.uncertainty(members)
                 finally:
                     # Also after an interruption: the estimator is fitted so far.
                     if search.best is not None:
                         members = members or search.members(search.best)
                         self._set_search(data, search, search.best, members, compute)
+                        if uncertainty is not None:
+                            self.uncertainty_ = uncertainty
         progress.end(self.members_)
 
     def _settings(self, data: Data) -> Settings:

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.compute import ENGINES, Compute, ComputeSpec
+from polyadic.estimators._html import ShownInNotebooks
 from polyadic.estimators._members import (
     SEARCH,
     MemberRun,
@@ -27,6 +28,7 @@ from polyadic.estimators._members import (
     fit_member,
     fitted_attributes,
     is_small,
+    posterior_uncertainty,
 )
 from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import (
@@ -36,17 +38,18 @@ from polyadic.estimators._sources import (
     training_source,
 )
 from polyadic.estimators._status import StatusLine
+from polyadic.estimators._uncertainty import PredictsErrors, like_rows
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.members import Member, Predictor
 from polyadic.model import als
 from polyadic.model.losses import REGRESSION_LOSSES, loss_of
 from polyadic.rows.scores import Evaluation
-from polyadic.rows.tensors import is_tensor, like
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import Batch, RowSource
 from polyadic.sources.files.streamed import FileSource
 from polyadic.sources.schema import Schema
 from polyadic.storage.checkpoint import Checkpoint, MemberCheckpoint
+from polyadic.uncertainty import Uncertainty
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -61,7 +64,7 @@ _TOO_FEW_ROWS = 2
 _DEFAULTS = {"n_basis": 16, "rank": 20, "alpha": 0.1, "max_iter": 20, "n_estimators": 1}
 
 
-class CPDEstimator(CallbackSupportMixin, BaseEstimator):
+class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
     """Base of the estimators: everything but which maps take part, and what is predicted."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -103,6 +106,8 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
     max_time: float | None = None
 
     schema_: Schema
+    alpha_: NDArray[np.float64]
+    uncertainty_: Uncertainty
     _link: str = "identity"  # of fits from before there were others
 
     def _targets_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -134,7 +139,8 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
             with StatusLine(self.verbose == "auto") as status:
                 source = training_source(self, *self._targets_of(X, y, sample_weight), groups)
                 with closing(source.data(self.scale_inputs, merge=merge)) as data:
-                    self.schema_ = self.schema_.with_gaps(data.statistics.gaps.tolist())
+                    known = data.statistics
+                    self.schema_ = self.schema_.with_gaps(known.gaps.tolist(), known.n_rows)
                     fit_to(self._under_loss(data), Passed(X, y, sample_weight, status))
         except BaseException:
             if vars(self).get("members_") is before.get("members_"):
@@ -177,6 +183,10 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
                 # Also after an interruption: the estimator is fitted so far.
                 if run.results:
                     self._set_fits(data, layout, run.in_order())
+            alpha = float(self._setting("alpha"))
+            uncertainty = posterior_uncertainty(data, self.members_, alpha, compute)
+            if uncertainty is not None:
+                self.uncertainty_ = uncertainty
         progress.end(self.members_)
 
     def _deadline(self, run: MemberRun[Any], index: int) -> float:
@@ -262,6 +272,21 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
         ------
         batch, y : Batch, ndarray of shape (n_rows, n_targets)
             Rows as they were read, and their predictions.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> import polyadic
+        >>> rng = np.random.RandomState(0)
+        >>> table = rng.rand(100, 3)  # the last column is the target
+        >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "rows.npy")
+        ...     np.save(path, table)
+        ...     rows = polyadic.open_rows(path, target="x2")
+        ...     sum(len(y) for batch, y in model.fit(rows).predict_batches(rows))
+        100
         """
         check_is_fitted(self)
         rows = file_rows_to_predict(self, source)
@@ -313,7 +338,7 @@ class CPDEstimator(CallbackSupportMixin, BaseEstimator):
         return False
 
 
-class CPDRegressor(RegressorMixin, CPDEstimator):
+class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
     """Base of the regressors."""
 
     loss: str = "squared_error"
@@ -338,7 +363,7 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
             )
         return data.under(loss_of(self.loss, self.quantile))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the target of each row.
 
         Parameters
@@ -346,13 +371,31 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         X : array-like of shape (n_samples, n_features), Dask collection or source of rows
             Inputs in their own units.  Rows outside the training range are extrapolated
             by the feature maps.
+        return_std : bool, default=False
+            Whether to return standard deviations as well; predictions are the same to the bit.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
             Predictions in the target's units; a tensor on the device of `X` where `X` is one, a
             Dask array where it is a Dask collection.
+        std : like y
+            With `return_std`: the deviation of a new target from its prediction, noise and all.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> model.predict(X[150:]).shape
+        (50,)
+        >>> mean, std = model.predict(X[150:], return_std=True)
+        >>> bool((std > 0).all())
+        True
         """
+        if return_std:
+            return self._predict_with_std(X)
         predictor = self._predictor()
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
 
@@ -372,6 +415,15 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         -------
         score : float
             1 for perfect predictions, 0 for those no better than the mean.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> 0.5 < model.score(X[150:], y[150:]) < 1
+        True
         """
         check_is_fitted(self)
         rows = rows_to_predict(self, X, y, sample_weight)
@@ -390,11 +442,6 @@ class CPDRegressor(RegressorMixin, CPDEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-
-def like_rows(y: Any, X: Any) -> Any:
-    """Return predictions as the kind of array that the rows are, where they are."""
-    return y.to(X.device) if is_tensor(y) else like(y, X)
 
 
 def _is_fitted_attribute(name: str) -> bool:

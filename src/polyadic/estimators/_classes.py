@@ -14,9 +14,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
-from polyadic.estimators._base import CPDEstimator, like_rows
+from polyadic.estimators._base import CPDEstimator
 from polyadic.estimators._sources import is_dask, rows_to_predict
 from polyadic.estimators._tables import find_gaps
+from polyadic.estimators._uncertainty import UncertaintyParts, like_rows
 from polyadic.members import Member
 from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace
@@ -25,6 +26,7 @@ from polyadic.rows.tensors import is_tensor, like, to_host
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.labels import Classes, Labels, missing_labels, refuse_label
+from polyadic.uncertainty import EntropyPredictor
 
 _SHOWN = 5  # rows that an error names
 _AT_A_TIME = 2**24  # probabilities that are in memory at a time where only labels are wanted
@@ -106,6 +108,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         p : ndarray of shape (n_samples, n_classes)
             A column for each of `classes_`; every row sums to one.  A tensor on the device of
             `X` where `X` is one, a Dask array where it is a Dask collection.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.predict_proba(X).sum(axis=1).round(9).min().item()
+        1.0
         """
         predictor = replace(self._predictor(), single_target=False)
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
@@ -122,6 +133,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         log_p : ndarray of shape (n_samples, n_classes)
             A column for each of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.predict_log_proba(X).shape
+        (150, 3)
         """
         p, least = self.predict_proba(X), float(np.finfo(np.float64).tiny)
         if is_dask(p):
@@ -141,9 +161,47 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Probabilities follow from them by the logistic function, or by softmax.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> bool((model.decision_function(X).argmax(axis=1) == model.predict(X)).all())
+        True
         """
         predictor = replace(self._predictor(), link="identity")
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
+
+    def predict_uncertainty(self, X: Any) -> UncertaintyParts:
+        """Predict how uncertain the class of each row is, and how much of that is disagreement.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs in their own units.
+
+        Returns
+        -------
+        parts : UncertaintyParts
+            Entropies in nats, a number for each row: `total` of the probabilities, `noise` that
+            each member by itself sees, and `ignorance`, what is left, on which members do not
+            agree.  They add up.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from polyadic import FeatureLearningClassifier
+        >>> x = np.linspace(0, 1, 100)[:, None]
+        >>> model = FeatureLearningClassifier(n_estimators=2, effort=0.2, random_state=0)
+        >>> sure, unsure = model.fit(x, x[:, 0] > 0.5).predict_uncertainty([[0.1], [0.5]]).total
+        >>> bool(sure < unsure)
+        True
+        """
+        predictor = EntropyPredictor(self._predictor(), len(self.alpha_))
+        found = like_rows(rows_to_predict(self, X).predict(predictor), X)
+        return UncertaintyParts(found[:, 0], found[:, 1], found[:, 0] - found[:, 1])
 
     def predict(self, X: Any) -> Any:
         """Predict the class of each row: the one of the greatest probability.
@@ -157,6 +215,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         y : ndarray of shape (n_samples,)
             Labels, of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.predict(X[[0, 60, 120]])
+        array([0, 1, 2])
         """
         classes = self.classes_
         if is_dask(X):
@@ -192,6 +259,15 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         score : float
             The weighted share of rows whose class is predicted.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.score(X, y) > 0.9
+        True
         """
         if isinstance(X, RowSource) or is_dask(X):
             if is_dask(X):

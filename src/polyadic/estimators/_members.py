@@ -16,10 +16,13 @@ from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.members import Member, ignore_overflow
 from polyadic.model import als, cpd, mixing
+from polyadic.model.error_distribution import ErrorDistribution
+from polyadic.model.posterior import MOST_UNKNOWNS, CorePosterior, core_posterior
 from polyadic.rows.holdout import Part
 from polyadic.samples.workers import Workers
 from polyadic.sources.data import Data
 from polyadic.storage.values import Encoder
+from polyadic.uncertainty import PosteriorScale, Uncertainty
 
 T = TypeVar("T")
 
@@ -176,6 +179,36 @@ def fitted_attributes(data: Data, members: list[Member]) -> dict[str, Any]:
         "_single_target": data.single_target,
         "_link": "identity" if data.view.loss is None else data.view.loss.link,
     }
+
+
+def posterior_uncertainty(
+    data: Data, members: Sequence[Member], alpha: float, compute: Compute
+) -> Uncertainty | None:
+    """Return how sure members with named maps are, by the posterior of their last core.
+
+    None under a loss.  A core of very many unknowns is taken for certain.
+    """
+    if data.view.loss is not None:
+        return None
+    core, noise = len(members[0].layout.core_sizes) - 1, np.zeros(data.n_targets)
+    posteriors = []
+    for member in members:
+        model, of_member = member.model, []
+        for t, samples in enumerate(data.samples(compute, member.layout)):
+            samples.start(model.cores[t])
+            unknowns = model.cores[t][core].size * (2 if member.layout.is_complex else 1)
+            if unknowns > MOST_UNKNOWNS:
+                squares = samples.mixing_equations().squared_error(model.map_weights)
+                posterior = CorePosterior(core, np.zeros((unknowns, 0)))
+            else:
+                equations = samples.normal_equations(core, model.map_weights)
+                posterior, squares = core_posterior(equations, model.cores[t], core, alpha)
+            noise[t] += squares / data.total_weight / len(members)
+            of_member.append(posterior)
+        posteriors.append(tuple(of_member))
+    scale = PosteriorScale(tuple(members), tuple(posteriors), noise)
+    errors = (ErrorDistribution.normal(),) * data.n_targets
+    return Uncertainty(scale, errors, data.view.targets.scale, np.ones(data.n_targets))
 
 
 def is_small(data: Data) -> bool:

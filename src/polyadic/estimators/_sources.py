@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from polyadic.estimators._tables import (
     check_table,
     check_targets,
+    find_gaps,
     keep_schema,
     learn_inputs,
     schema_of,
@@ -213,6 +214,12 @@ def _check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
 
 def _add_groups(rows: Rows, groups: Any, sample_weight: Any) -> Rows:
     """Return rows with a number for each group; labels may be anything that can be sorted."""
+    gaps = find_gaps(to_host(groups))
+    if len(gaps):
+        raise ValueError(
+            f"`groups` must have a label for each row, but {len(gaps)} have none, the first in row "
+            f"{gaps[0]} (the first row is 0). Give each of these rows a group of its own."
+        )
     labels = np.asarray(to_host(groups))
     used = slice(None) if sample_weight is None else np.asarray(to_host(sample_weight)) > 0
     if labels.ndim != 1 or len(labels[used]) != len(rows):

@@ -1,7 +1,8 @@
 """A line on a terminal or in a notebook that says what a fit does and how long it may take.
 
-It appears after two seconds, is written anew in its place, and is wiped at the end.  Where the
-standard error is a file or a pipe, nothing is written.
+It appears after two seconds, is written anew in its place, and is wiped at the end.  In a notebook
+it is an output that changes, so that a notebook which is stored does not fill up with lines.  Where
+the standard error is a file or a pipe, nothing is written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import shutil
 import sys
 import threading
 import time
+import uuid
 from typing import Any, Self
 
 _DELAY = 2.0  # seconds of silence: a fit that is over by then needs no line
@@ -27,12 +29,12 @@ class StatusLine:
     """
 
     def __init__(self, shown: bool) -> None:
+        self._screen: _Terminal | _Notebook = _Notebook() if _in_notebook() else _Terminal()
         self._shown = shown and is_watched()
         self._began = time.monotonic()
         self._what, self._fractions = "reading and checking the rows", dict[int, float]()
         self._count = 1
         self._stop = threading.Event()
-        self._width = 0
 
     def tell(self, what: str, index: int = 0, fraction: float = 0.0, count: int = 1) -> None:
         """Say what is being done, and which fraction of part `index` of `count` is done."""
@@ -53,10 +55,7 @@ class StatusLine:
         self._stop.set()
         self._thread.join()
         self._compilation.close()
-        if self._width:
-            self._write("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
+        self._screen.wipe()
         _one_at_a_time.release()
 
     def _show(self) -> None:
@@ -64,7 +63,7 @@ class StatusLine:
         if self._stop.wait(_DELAY):
             return
         while True:
-            self._write(self._line())
+            self._screen.write(self._line())
             if self._stop.wait(_PAUSE):
                 return
 
@@ -78,12 +77,47 @@ class StatusLine:
             parts.append(f"about {_duration(elapsed * (1 - done) / done)} left")
         return ", ".join(parts)
 
-    def _write(self, line: str) -> None:
-        """Replace the line on the terminal."""
+
+class _Terminal:
+    """A line that is written over."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def write(self, line: str) -> None:
+        """Replace the line."""
         line = line[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write(f"\r{line.ljust(self._width)}")
         sys.stderr.flush()
         self._width = len(line)
+
+    def wipe(self) -> None:
+        """Leave nothing of the line, if there was one."""
+        if self._width:
+            self.write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+
+class _Notebook:
+    """An output of a notebook's cell that changes."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+
+    def write(self, line: str) -> None:
+        """Replace the output."""
+        from IPython.display import display
+
+        is_new = self._name is None
+        self._name = self._name or uuid.uuid4().hex
+        content = {"text/plain": line}
+        display(content, raw=True, display_id=self._name, update=not is_new)
+
+    def wipe(self) -> None:
+        """Leave nothing of the output, if there was one."""
+        if self._name is not None:
+            self.write("")
 
 
 class _Compilation:
@@ -117,8 +151,11 @@ class _Compilation:
 
 def is_watched() -> bool:
     """Whether somebody sees the standard error: on a terminal, or in a notebook."""
-    in_notebook = "ipykernel" in sys.modules and "IPython" in sys.modules
-    return in_notebook or bool(getattr(sys.stderr, "isatty", lambda: False)())
+    return _in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules and "IPython" in sys.modules
 
 
 def _duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_y, validate_data
 
 from polyadic.rows.tensors import to_host
 from polyadic.sources.columns import Table, is_frame
-from polyadic.sources.schema import Schema, TableWarning, explain_columns, is_plain, same_gaps
+from polyadic.sources.schema import Schema, TableWarning, as_numbers, explain_columns
 from polyadic.sources.survey import FROM_DTYPE, learn_schema
 
 _MOST_ROWS = 5  # that an error names
@@ -41,12 +41,13 @@ def keep_schema(estimator: Any, schema: Schema, doubts: Sequence[str]) -> None:
 def learn_inputs(estimator: Any, X: Any, weight: NDArray[np.float64] | None) -> NDArray[Any]:
     """Learn the schema of checked training rows, and return them as inputs."""
     wanted = getattr(estimator, "categorical_features", FROM_DTYPE)
-    schema, doubts = learn_schema(X, wanted, weight)
+    numbers = as_numbers(X)
+    schema, doubts = learn_schema(X, wanted, weight, numbers)
     keep_schema(estimator, schema, doubts)
-    if is_plain(X) and schema.is_numeric:
-        return same_gaps(X, [column.n_gaps for column in schema.columns])
-    encoded: NDArray[np.float64] = estimator.schema_.encode(X).X
-    return encoded
+    known: Schema = estimator.schema_
+    if numbers is None or not schema.is_numeric:
+        return known.encode(X).X
+    return known.encode_numbers(numbers).X
 
 
 def check_table(

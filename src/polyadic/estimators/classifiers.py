@@ -151,6 +151,15 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
         -------
         self : FeatureLearningClassifier
             The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import FeatureLearningClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> model = FeatureLearningClassifier(n_estimators=1, effort=0.1, random_state=0)
+        >>> model.fit(X, y.map({0: "setosa", 1: "versicolor", 2: "virginica"})).classes_.tolist()
+        ['setosa', 'versicolor', 'virginica']
         """
         fit_to, merge = self._way_to_fit()
         return self._fit(fit_to, X, y, sample_weight, groups, merge=merge)
@@ -264,6 +273,15 @@ class KernelMachineClassifier(CPDClassifier):
         -------
         self : KernelMachineClassifier
             The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from polyadic import KernelMachineClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelMachineClassifier(n_basis=4, rank=2, random_state=0).fit(X, y)
+        >>> model.classes_
+        array([0, 1, 2])
         """
         feature_map = self.feature_map or DampedFourierFeatures(period=2.0, decay=0.7)
         earlier = getattr(self, "members_", []) if self.warm_start else []

@@ -281,6 +281,15 @@ class FeatureLearningRegressor(FeatureLearning, CPDRegressor):
         -------
         self : FeatureLearningRegressor
             The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import FeatureLearningRegressor
+        >>> X, y = make_friedman1(100, random_state=0)
+        >>> model = FeatureLearningRegressor(n_estimators=1, effort=0.1, random_state=0)
+        >>> len(model.fit(X, y, sample_weight=1 + X[:, 0]).inputs_)
+        10
         """
         fit_to, merge = self._way_to_fit()
         return self._fit(fit_to, X, y, sample_weight, groups, merge=merge)

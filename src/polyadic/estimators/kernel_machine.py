@@ -149,6 +149,15 @@ class KernelMachineRegressor(CPDRegressor):
         -------
         self : KernelMachineRegressor
             The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressor
+        >>> X, y = make_friedman1(200, random_state=0)
+        >>> model = KernelMachineRegressor(rank=4, n_basis=4, random_state=0).fit(X[:150], y[:150])
+        >>> model.n_samples_fit_
+        150
         """
         feature_map = self.feature_map or DampedFourierFeatures(period=2.0, decay=0.7)
         earlier = getattr(self, "members_", []) if self.warm_start else []
@@ -271,6 +280,17 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
         -------
         self : KernelMachineRegressorCV
             The fitted estimator.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_friedman1
+        >>> from polyadic import KernelMachineRegressorCV
+        >>> from polyadic.features import FourierFeatures
+        >>> X, y = make_friedman1(60, random_state=0)
+        >>> maps = [FourierFeatures(period) for period in (2.0, 8.0)]
+        >>> search = KernelMachineRegressorCV(maps, rank=2, n_basis=4, cv=2, random_state=0)
+        >>> len(search.fit(X, y).cv_results_["mean_test_mse"])
+        2
         """
         if is_dask(X) or isinstance(X, RowSource):
             raise TypeError(

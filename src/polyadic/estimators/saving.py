@@ -93,6 +93,19 @@ def load(path: str | os.PathLike[str], *, feature_maps: Iterable[type[FeatureMap
     ------
     ModelFileError
         If the file is damaged, changed, of another kind or of a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import polyadic
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "friedman.polyadic")
+    ...     polyadic.save(model, path)
+    ...     polyadic.load(path).rank
+    2
     """
     return load_with_notes(path, feature_maps=feature_maps)[0]
 

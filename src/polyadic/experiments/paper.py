@@ -147,6 +147,12 @@ def paper_baseline(
     -------
     estimator : KernelMachineRegressorCV
         The unfitted estimator.
+
+    Examples
+    --------
+    >>> from polyadic.experiments import paper_baseline
+    >>> len(paper_baseline("yacht", n_maps=4).feature_maps)
+    4
     """
     setting = _setting(dataset)
     return KernelMachineRegressorCV(

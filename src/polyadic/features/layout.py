@@ -23,6 +23,12 @@ class Quantized:
     """An input of `n_basis` = 2ᴷ basis functions that has K cores of two rows.
 
     With one basis function, the constant, it takes no part.
+
+    Examples
+    --------
+    >>> from polyadic.features import Quantized
+    >>> Quantized(8).core_sizes
+    (2, 2, 2)
     """
 
     n_basis: int
@@ -55,7 +61,14 @@ class Quantized:
 
 @dataclass(frozen=True)
 class Plain:
-    """An input of `n_basis` basis functions that has one core, a row for each of them."""
+    """An input of `n_basis` basis functions that has one core, a row for each of them.
+
+    Examples
+    --------
+    >>> from polyadic.features import Plain
+    >>> Plain(8).core_sizes
+    (8,)
+    """
 
     n_basis: int
     table: ClassVar[None] = None
@@ -75,7 +88,14 @@ class Plain:
 
 @dataclass(frozen=True)
 class Tabled:
-    """An input with a table of its own, which is what its one core meets under any map."""
+    """An input with a table of its own, which is what its one core meets under any map.
+
+    Examples
+    --------
+    >>> from polyadic.features import Table, Tabled
+    >>> Tabled(Table.mercer("rbf", 0.5, n_basis=6)).core_sizes
+    (6,)
+    """
 
     table: Table
 
@@ -104,7 +124,14 @@ class Tabled:
 
 @dataclass(frozen=True)
 class Unused:
-    """An input that takes no part."""
+    """An input that takes no part.
+
+    Examples
+    --------
+    >>> from polyadic.features import Unused
+    >>> Unused().core_sizes
+    ()
+    """
 
     n_basis: int = 1
     table: ClassVar[None] = None

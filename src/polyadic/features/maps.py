@@ -105,6 +105,21 @@ class GeometricFeatures(FeatureMap):
 
     A subclass gives the ratio e and, where it is not 1, the leading term s.  Such a map
     always factorises: γ⁽q⁺¹⁾ = [1, e^(2^q)], with s on the first factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polyadic.features import GeometricFeatures
+    >>> class Decay(GeometricFeatures):
+    ...     is_complex = False
+    ...     def ratio(self, x):
+    ...         return np.exp(-x)
+    >>> Decay().plain(np.array([0.0, np.log(2)]), 4)
+    array([[1.   , 1.   , 1.   , 1.   ],
+           [1.   , 0.5  , 0.25 , 0.125]])
+    >>> Decay().quantized(np.array([np.log(2)]), 4)
+    array([[[1.  , 0.5 ],
+            [1.  , 0.25]]])
     """
 
     def ratio(self, x: NDArray[Any]) -> NDArray[Any]:
@@ -320,10 +335,10 @@ class MercerFeatures(FeatureMap):
                 f"`n_basis` must be {N_KNOTS} or less for MercerFeatures, got {n_basis}. The "
                 "functions beyond are hardly part of the kernel: use fewer."
             )
-        return _even_table(self.kernel, float(self.length_scale), n_basis).features(x)
+        return even_table(self.kernel, float(self.length_scale), n_basis).features(x)
 
 
 @lru_cache(maxsize=64)
-def _even_table(kernel: str, length_scale: float, n_basis: int) -> Table:
+def even_table(kernel: str, length_scale: float, n_basis: int) -> Table:
     """Return the table of a kernel for evenly spread values."""
     return Table.mercer(kernel, length_scale, n_basis=n_basis)

@@ -12,42 +12,34 @@ from sklearn.utils.validation import check_is_fitted
 from polyadic.estimators._sources import inputs_to_predict
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection._inputs import Input, find_inputs
+from polyadic.inspection._outputs import Output, check_output
 from polyadic.inspection._terms import Group
 from polyadic.rows.tensors import to_host
 
 
 def check_arguments(
-    estimator: Any, X: Any, inputs: Any, target: Any, *, by_part: bool = False
-) -> tuple[NDArray[np.float64], list[tuple[Input, ...]], int]:
-    """Return rows as the model sees them, some inputs or each column, and the place of a target."""
+    estimator: Any,
+    X: Any,
+    inputs: Any,
+    target: Any,
+    response_method: str = "auto",
+    *,
+    by_part: bool = False,
+) -> tuple[NDArray[np.float64], list[tuple[Input, ...]], Output]:
+    """Return rows as the model sees them, some inputs or each column, and what is looked at."""
     rows = check_rows(estimator, X)
-    place = check_target(estimator, target)
+    output = check_output(estimator, target, response_method)
     schema = schema_of(estimator)
     wanted = range(len(schema.columns)) if inputs is None else inputs
-    return rows, find_inputs(schema, wanted, by_part=by_part), place
+    return rows, find_inputs(schema, wanted, by_part=by_part), output
 
 
-def check_rows(estimator: Any, X: Any) -> NDArray[np.float64]:
+def check_rows(estimator: Any, X: Any, stacklevel: int = 6) -> NDArray[np.float64]:
     """Return the rows of `X`, which must be such as `predict` takes, as the model sees them."""
     check_is_fitted(estimator)
-    if estimator._link != "identity":
-        raise ValueError(
-            "`estimator` must predict what its tensor says, and this one predicts by way of a "
-            f"{estimator._link} link. Use sklearn.inspection, which takes any model."
-        )
     # A warning is told of the line that called a function of inspection.
-    return np.asarray(inputs_to_predict(estimator, to_host(X), stacklevel=6), dtype=np.float64)
-
-
-def check_target(estimator: Any, target: Any) -> int:
-    """Return the place of a target."""
-    count = len(estimator.target_scaling_.mean)
-    if isinstance(target, int | np.integer) and 0 <= target < count:
-        return int(target)
-    only = "the model has one target" if count == 1 else f"the model has {count} targets"
-    raise ValueError(
-        f"`target` must be the place of a target, 0 to {count - 1}, got {target!r}: {only}. "
-        "Pass target=0 for the first."
+    return np.asarray(
+        inputs_to_predict(estimator, to_host(X), stacklevel=stacklevel), dtype=np.float64
     )
 
 

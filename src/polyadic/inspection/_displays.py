@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from polyadic.estimators._tables import schema_of
@@ -90,25 +91,45 @@ class ConvergenceDisplay(_Display):
     loss : sequence of float
         Loss after each epoch.
     validation : sequence of float, optional
-        Mean squared error on held-out rows after each epoch.
+        Mean squared error on held-out rows after each epoch, or their loss.
+    validation_name : str
+        What the latter is called.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import ConvergenceDisplay
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, max_iter=3, tol=0).fit(X, y)
+    >>> display = ConvergenceDisplay.from_estimator(model)
+    >>> len(display.loss)
+    3
     """
 
-    def __init__(self, loss: Sequence[float], validation: Sequence[float] | None = None) -> None:
+    def __init__(
+        self,
+        loss: Sequence[float],
+        validation: Sequence[float] | None = None,
+        validation_name: str = "held-out MSE",
+    ) -> None:
         self.loss = np.asarray(loss, dtype=np.float64)
         self.validation = None if validation is None else np.asarray(validation, dtype=np.float64)
+        self.validation_name = validation_name
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Draw how a fitted estimator converged."""
         check_is_fitted(estimator)
         validation = getattr(estimator, "validation_curve_", None)
-        return cls(estimator.loss_curve_, validation).plot(ax=ax)
+        name = "held-out loss" if _has_loss(estimator) else "held-out MSE"
+        return cls(estimator.loss_curve_, validation, name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **line_options: Any) -> Self:
         """Draw the curves; options go to ``Axes.plot``."""
         ax = self._begin(ax)
         options = {"marker": "o", "markersize": 3, **line_options}
-        curves = {"training loss": self.loss, "held-out MSE": self.validation}
+        curves = {"training loss": self.loss, self.validation_name: self.validation}
         self.lines_ = [
             ax.plot(np.arange(1, len(curve) + 1), curve, label=label, **options)[0]
             for label, curve in curves.items()
@@ -178,6 +199,11 @@ def held_out_name(selection: dict[str, Any]) -> str:
     return "held_out_loss" if "held_out_loss" in selection else "held_out_mse"
 
 
+def _has_loss(estimator: Any) -> bool:
+    """Whether a fit was by another loss than the squared error."""
+    return bool(is_classifier(estimator) or estimator.loss != "squared_error")
+
+
 class SelectionDisplay(_Display):
     """Held-out error of each trial of an automatic fit, with its rank, and the least so far.
 
@@ -186,7 +212,10 @@ class SelectionDisplay(_Display):
     ranks : sequence of int
         Rank of each trial.
     errors : sequence of float
-        Mean squared error of each on the held-out rows, in units of the target's variance.
+        Mean squared error of each on the held-out rows, in units of the target's variance, or
+        their mean loss.
+    label : str
+        What these are called.
 
     Examples
     --------
@@ -200,9 +229,15 @@ class SelectionDisplay(_Display):
     True
     """
 
-    def __init__(self, ranks: Sequence[int], errors: Sequence[float]) -> None:
+    def __init__(
+        self,
+        ranks: Sequence[int],
+        errors: Sequence[float],
+        label: str = "held-out error / variance",
+    ) -> None:
         self.ranks = np.asarray(ranks, dtype=np.int64)
         self.errors = np.asarray(errors, dtype=np.float64)
+        self.label = label
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
@@ -215,7 +250,9 @@ class SelectionDisplay(_Display):
                 "`estimator` must have chosen one rank and penalty for all members, and this one "
                 'has no such trials. Fit FeatureLearningRegressor(feature_maps="auto").'
             )
-        return cls(found["rank"], found[held_out_name(found)]).plot(ax=ax)
+        name = held_out_name(found)
+        label = "held-out loss" if name == "held_out_loss" else "held-out error / variance"
+        return cls(found["rank"], found[name], label).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **line_options: Any) -> Self:
         """Draw points, each rank with its own mark; options go to ``Axes.plot``."""
@@ -236,7 +273,7 @@ class SelectionDisplay(_Display):
             _use_log_axis(ax)
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("trial")
-        ax.set_ylabel("held-out error / variance")
+        ax.set_ylabel(self.label)
         # Points may be anywhere on the axes, so the ranks stand above.
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderpad=0)
         return self
@@ -249,6 +286,13 @@ class PredictionDisplay(_Display):
     ----------
     actual, predicted : ndarray of shape (n_samples,)
         The pairs.
+
+    Examples
+    --------
+    >>> from polyadic.inspection import PredictionDisplay
+    >>> display = PredictionDisplay.from_predictions([1.0, 2.0], [1.5, 2.0], kind="residuals")
+    >>> display.ax_.get_ylabel()
+    'actual − predicted'
     """
 
     def __init__(self, actual: Any, predicted: Any) -> None:
@@ -265,6 +309,11 @@ class PredictionDisplay(_Display):
         cls, estimator: Any, X: Any, y: Any, *, kind: str = "predictions", ax: Any = None
     ) -> Self:
         """Predict the rows of `X` and draw them against `y`."""
+        if is_classifier(estimator):
+            raise ValueError(
+                "`estimator` must be a regressor, got a classifier. Use ConfusionMatrixDisplay, "
+                "RocCurveDisplay or CalibrationDisplay of scikit-learn."
+            )
         return cls(y, estimator.predict(X)).plot(kind=kind, ax=ax)
 
     @classmethod
@@ -301,7 +350,8 @@ class PredictionDisplay(_Display):
 class PartialDependenceDisplay(_Display):
     """How predictions depend on one input (a line, or bars for a category) or two (a map).
 
-    A gap is a point beside the line, or one more bar.
+    A gap is a point beside the line, or one more bar.  Several classes have a line each, or bars
+    one after another, which together are one; a map is of one class.
 
     Parameters
     ----------
@@ -332,17 +382,28 @@ class PartialDependenceDisplay(_Display):
         inputs: Any,
         *,
         resolution: int = 50,
-        target: int = 0,
+        target: Any = None,
+        response_method: str = "auto",
         ax: Any = None,
     ) -> Self:
-        """Compute the dependence on `inputs` over the rows of `X`, and draw it."""
-        found = partial_dependence(estimator, X, inputs, resolution=resolution, target=target)
+        """Compute the dependence on `inputs` over the rows of `X`, and draw it.
+
+        Options are those of :func:`partial_dependence`.
+        """
+        options: Any = {"target": target, "response_method": response_method}
+        found = partial_dependence(estimator, X, inputs, resolution=resolution, **options)
         return cls(found).plot(ax=ax)
 
     def plot(self, *, ax: Any = None, **options: Any) -> Self:
         """Draw; options go to ``Axes.plot``, ``barh``, ``contourf`` or ``pcolormesh``."""
-        ax = self._begin(ax)
         found = self.dependence
+        if len(found.grids) == 2 and found.classes:
+            shown = ", ".join(found.classes[:10])
+            raise ValueError(
+                f"`target` must be one of the classes, {shown}, for a map of two inputs, got all "
+                "of them. Pass its label."
+            )
+        ax = self._begin(ax)
         if len(found.grids) == 2:
             self._paint_map(ax, options)
         elif found.labels[0]:
@@ -353,11 +414,21 @@ class PartialDependenceDisplay(_Display):
 
     def _paint_bars(self, ax: Any, options: dict[str, Any]) -> None:
         found = self.dependence
-        places = np.arange(len(found.values))
-        self.bars_ = ax.barh(places, found.values, **options)
+        places, end = np.arange(len(found.values)), 0.0
+        if found.classes:
+            # Probabilities sum to one, so that bars stand one after another; scores do not.
+            stacked = bool((found.values >= 0).all())
+            self.bars_ = []
+            for name, values in zip(found.classes, found.values.T, strict=True):
+                bar = {"left": end, "label": name} if stacked else {"label": name, "alpha": 0.6}
+                self.bars_.append(ax.barh(places, values, **{**bar, **options}))
+                end = end + values
+            _write_legend(ax)
+        else:
+            self.bars_ = ax.barh(places, found.values, **options)
         ax.set_yticks(places, found.labels[0], **_LITERAL)
         ax.invert_yaxis()
-        ax.set_xlabel("mean prediction")
+        ax.set_xlabel(found.label, **_LITERAL)
         ax.set_ylabel(found.names[0], **_LITERAL)
 
     def _paint_curve(self, ax: Any, options: dict[str, Any]) -> None:
@@ -366,14 +437,20 @@ class PartialDependenceDisplay(_Display):
         self.lines_ = ax.plot(grid[~gap], values[~gap], **options)
         if gap.any():
             beside = grid[~gap].max() + np.ptp(grid[~gap]) * 0.08 if not gap.all() else 0.0
-            self.gap_ = ax.plot(beside, values[gap][0], "o", color=self.lines_[0].get_color())[0]
+            at_gap = np.atleast_1d(values[gap][0])
+            for line, value in zip(self.lines_, at_gap, strict=True):
+                self.gap_ = ax.plot(beside, value, "o", color=line.get_color())[0]
             ax.annotate(
-                GAP, (beside, values[gap][0]), (0, 6), textcoords="offset points", ha="center"
+                GAP, (beside, at_gap.max()), (0, 6), textcoords="offset points", ha="center"
             )
+        if self.dependence.classes:
+            for line, name in zip(self.lines_, self.dependence.classes, strict=True):
+                line.set_label(name)
+            _write_legend(ax)
         if grid.dtype.kind == "M":
             write_dates(ax.xaxis)
         ax.set_xlabel(self.dependence.names[0], **_LITERAL)
-        ax.set_ylabel("mean prediction")
+        ax.set_ylabel(self.dependence.label, **_LITERAL)
 
     def _paint_map(self, ax: Any, options: dict[str, Any]) -> None:
         """Draw contours, or a cell for each value of what has levels; gaps of curves have none."""
@@ -395,6 +472,12 @@ class PartialDependenceDisplay(_Display):
             ax.tick_params(axis="x", rotation=45)
         ax.set_xlabel(found.names[0], **_LITERAL)
         ax.set_ylabel(found.names[1], **_LITERAL)
+
+
+def _write_legend(ax: Any) -> None:
+    """Write the names of classes, which may have dollar signs."""
+    for text in ax.legend(frameon=False).get_texts():
+        text.set_parse_math(False)
 
 
 def write_dates(axis: Any) -> None:
@@ -433,7 +516,15 @@ def describe_kernel(kernel: str | None) -> str:
 
 
 def short_name(feature_map: Any) -> str:
-    """Return a map's name as a picture has room for: "Fourier(period=8)"."""
+    """Return a map's name as a picture has room for: "Fourier(period=8)".
+
+    Examples
+    --------
+    >>> from polyadic.features import FourierFeatures
+    >>> from polyadic.inspection import short_name
+    >>> short_name(FourierFeatures(8.0))
+    'Fourier(period=8)'
+    """
     kind = type(feature_map).__name__.removesuffix("Features")
     parameters = feature_map.get_params(deep=False).items()
     return f"{kind}({', '.join(f'{name}={_short(value)}' for name, value in parameters)})"

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from polyadic.inspection._checks import check_arguments, complete_groups
 from polyadic.inspection._inputs import encode_points, places_of
-from polyadic.inspection._partial import mean_predictions
-from polyadic.inspection._terms import Group, blocks, is_filled, predict_rows, product
+from polyadic.inspection._losses import measure_of
+from polyadic.inspection._means import mean_outputs
+from polyadic.inspection._outputs import Output, check_output
+from polyadic.inspection._terms import Group, blocks, is_filled, product, respond_rows
+
+_MAX_AVERAGED = 1000  # rows that effects under a link are averaged over
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,19 @@ class InputEffects:
         The mean prediction at each row's own value of the input.
     predicted : ndarray of shape (n_samples,)
         The prediction of each row.
+
+    All have a last axis more for the classes, where there are several.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import input_effects
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> effects = input_effects(model, X, [0, 1])
+    >>> effects.at_rows.shape, effects.importances.shape
+    ((2, 60), (2,))
     """
 
     curves: list[NDArray[np.float64]]
@@ -36,8 +54,12 @@ class InputEffects:
 
     @property
     def importances(self) -> NDArray[np.float64]:
-        """Standard deviation of each input's effect over the rows, in the target's units."""
-        return np.asarray(self.at_rows.std(axis=1))
+        """Standard deviation of each input's effect over the rows, in units of the prediction.
+
+        Of several classes it is the root of the sum of their squares.
+        """
+        spread = self.at_rows.std(axis=1)
+        return np.asarray(spread if spread.ndim == 1 else np.sqrt((spread**2).sum(axis=1)))
 
 
 def input_effects(
@@ -46,16 +68,18 @@ def input_effects(
     inputs: Sequence[Any] | None = None,
     *,
     points: Sequence[Any] = (),
-    target: int = 0,
+    target: Any = None,
+    response_method: str = "auto",
 ) -> InputEffects:
     """Return the partial dependence of all inputs, each at points and at the rows' own values.
 
     An input's importance is the standard deviation of its effect over the rows: a value that
-    few rows have counts little, however far the curve goes there.
+    few rows have counts little, however far the curve goes there.  Under a link, which classifiers
+    have, effects at the rows' own values are means over at most 1,000 rows, drawn at random.
 
     Parameters
     ----------
-    estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
+    estimator : regressor or classifier of this package
         A fitted estimator.
     X : data frame or array-like of shape (n_samples, n_features)
         The rows.
@@ -64,8 +88,11 @@ def input_effects(
         every column by itself.  The parts of a date go together, unless one is named.
     points : sequence of array-like of shape (n_points, n_columns), optional
         Where the curves of the inputs are wanted, in their order and in the terms of `X`.
-    target : int
-        Which target, where there are several.
+    target : int or label, optional
+        Which target of a regressor, by its place, the first by default; which class of a
+        classifier, by its label, the second of two or all of several by default.
+    response_method : {"auto", "predict_proba", "decision_function"}
+        What the model predicts, or what its link is applied to, as in `partial_dependence`.
 
     Returns
     -------
@@ -82,22 +109,60 @@ def input_effects(
     >>> int(input_effects(model, X).importances.argmin())
     5
     """
-    X, chosen, target = check_arguments(estimator, X, inputs, target)
+    X, chosen, output = check_arguments(estimator, X, inputs, target, response_method)
     grids = [encode_points(chosen[i], found, "points") for i, found in enumerate(points)]
-    return find_effects(estimator, X, [places_of(group) for group in chosen], grids, target)
+    effects = find_effects(estimator, X, [places_of(group) for group in chosen], grids, output)
+    return InputEffects(
+        [output.shape(curve) for curve in effects.curves],
+        output.shape(effects.at_rows),
+        output.shape(effects.predicted),
+    )
 
 
 def find_effects(
     estimator: Any,
     X: NDArray[np.float64],
     chosen: Sequence[Group],
-    grids: Sequence[NDArray[np.float64]] = (),
-    target: int = 0,
+    grids: Sequence[NDArray[np.float64]],
+    output: Output,
 ) -> InputEffects:
-    """Return the effects of inputs by their places, over rows as the model sees them."""
-    mean = float(estimator.target_scaling_.mean[target])
+    """Return the effects of inputs by their places, over rows as the model sees them.
+
+    All have a last axis for the columns of the output.
+    """
     pairs = zip(chosen, grids, strict=False)
-    curves = [mean_predictions(estimator, X, [group], [grid], target) for group, grid in pairs]
+    curves = [mean_outputs(estimator, X, [group], [grid], output) for group, grid in pairs]
+    if output.is_linear:
+        each = [_effects_of_response(estimator, X, chosen, t) for t in output.responses]
+        at_rows, predicted = (np.stack(part, axis=-1) for part in zip(*each, strict=True))
+        return InputEffects(curves, output.sign * at_rows, output.sign * predicted)
+    some = np.random.RandomState(0).permutation(len(X))[:_MAX_AVERAGED]
+    found = [_effect_at_rows(estimator, X, X[np.sort(some)], group, output) for group in chosen]
+    responses = respond_rows(estimator, X)[:, list(output.responses)]
+    return InputEffects(curves, np.stack(found), output.finish(responses))
+
+
+def _effect_at_rows(
+    estimator: Any,
+    X: NDArray[np.float64],
+    averaged: NDArray[np.float64],
+    group: Group,
+    output: Output,
+) -> NDArray[np.float64]:
+    """Return means over some rows at the values that each row has, which many may share."""
+    own = X[:, list(group)]
+    # Gaps are no values to NumPy, unlike infinity, which no row has.
+    marked = np.where(np.isnan(own), np.inf, own)
+    values, place = np.unique(marked, axis=0, return_inverse=True)
+    points = np.where(np.isinf(values), np.nan, values)
+    return mean_outputs(estimator, averaged, [group], [points], output)[place.reshape(-1)]
+
+
+def _effects_of_response(
+    estimator: Any, X: NDArray[np.float64], chosen: Sequence[Group], target: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the effects at rows, and the responses, in closed form."""
+    mean = float(estimator.target_scaling_.mean[target])
     at_rows = np.full((len(chosen), len(X)), mean)
     predicted = np.full(len(X), mean)
     for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), [], target):
@@ -110,7 +175,7 @@ def find_effects(
         whole = float(own.mean())
         for group in set(range(len(chosen))) - set(block.rows):
             at_rows[group] += whole
-    return InputEffects(curves, at_rows, predicted)
+    return at_rows, predicted
 
 
 def permutation_importance(
@@ -123,19 +188,22 @@ def permutation_importance(
     random_state: int = 0,
     target: int = 0,
 ) -> NDArray[np.float64]:
-    """Return by how much the root mean squared error grows when inputs are shuffled.
+    """Return by how much the error of a model grows when inputs are shuffled.
 
-    Shuffling takes one factor of the model's product from other rows, so that nothing is
-    predicted anew but rows with gaps of numbers.
+    The error is that of the model's own loss: the log-loss of a classifier, and of a regressor the
+    root mean squared error, the mean absolute error, the root of the mean Huber loss, the mean
+    pinball loss, or the mean deviance under the Poisson and gamma losses.  Shuffling takes one
+    factor of the model's product from other rows, so that nothing is predicted anew but rows with
+    gaps of numbers.
 
     Parameters
     ----------
-    estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
+    estimator : regressor or classifier of this package
         A fitted estimator.
     X : data frame or array-like of shape (n_samples, n_features)
         Rows that the model has not seen.
     y : array-like of shape (n_samples,)
-        Their targets.
+        Their targets, or labels.
     inputs : sequence, optional
         Columns, by place or by name, or lists of columns that are shuffled together; by
         default every column by itself.  The parts of a date go together, unless one is named.
@@ -144,12 +212,12 @@ def permutation_importance(
     random_state : int
         Seed of the shuffles.
     target : int
-        Which target of the model `y` is.
+        Which target of a regressor `y` is.
 
     Returns
     -------
     growth : ndarray of shape (n_inputs, n_repeats)
-        Growth of the error in the target's units.
+        Growth of the error, for each shuffle.
 
     Examples
     --------
@@ -161,10 +229,22 @@ def permutation_importance(
     >>> permutation_importance(model, X, y).shape
     (6, 5)
     """
-    X, chosen, target = check_arguments(estimator, X, inputs, target)
-    y = _check_column(y, len(X))
+    classes = is_classifier(estimator)
+    X, chosen, output = check_arguments(estimator, X, inputs, None if classes else target)
+    y = find_places(estimator, y, len(X)) if classes else check_column(y, len(X))
     groups = [places_of(group) for group in chosen]
-    return find_growths(estimator, X, y, groups, n_repeats, random_state, target)
+    return find_growths(estimator, X, y, groups, n_repeats, random_state, output).values
+
+
+@dataclass(frozen=True)
+class Growths:
+    """Growth of an error, a row for each input and a column for each shuffle.
+
+    `standard_errors` are those of the mean over the shuffles, as a number for all rows there are.
+    """
+
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
 
 
 def find_growths(
@@ -174,14 +254,52 @@ def find_growths(
     chosen: Sequence[Group],
     n_repeats: int = 5,
     random_state: int = 0,
-    target: int = 0,
-) -> NDArray[np.float64]:
-    """Return the growth of the error by the places of inputs, over rows as the model sees them."""
+    output: Output | None = None,
+) -> Growths:
+    """Return the growth of the error by the places of inputs, over rows as the model sees them.
+
+    Labels of classes are their places.
+    """
     rng = np.random.RandomState(random_state)
     orders = [rng.permutation(len(X)) for _ in range(n_repeats)]
+    output = whole_output(estimator, output)
+    measure = measure_of(estimator, output.responses[0])
+    each = [_shuffled_responses(estimator, X, chosen, orders, t) for t in output.responses]
+    plain, shuffled = (np.stack(found, axis=-1) for found in zip(*each, strict=True))
+    before = measure.of_rows(y, output.finish(plain))
+    values, errors = np.empty((len(chosen), n_repeats)), np.empty(len(chosen))
+    for group, responses in enumerate(_refill(estimator, X, chosen, orders, shuffled, output)):
+        after = measure.of_rows(y, output.finish(responses))
+        means = after.mean(axis=1)
+        values[group] = measure.finish(means) - measure.finish(before.mean())
+        # What each row does to the growth, to first order, says how it varies with the rows.
+        share = (measure.slope(means)[:, None] if measure.is_root else 1.0) * after
+        of_rows = share.mean(axis=0) - measure.slope(before.mean()) * before
+        by_shuffle = values[group].var(ddof=1) / n_repeats if n_repeats > 1 else 0.0
+        errors[group] = np.sqrt(of_rows.var() / len(X) + by_shuffle)
+    return Growths(values, errors)
+
+
+def whole_output(estimator: Any, output: Output | None = None) -> Output:
+    """Return the prediction itself: one target of a regressor, or all classes."""
+    if not is_classifier(estimator):
+        return check_output(estimator, 0) if output is None else output
+    columns = range(len(estimator.classes_))
+    responses = range(len(estimator.target_scaling_.mean))
+    return Output(estimator._link, tuple(responses), tuple(columns))
+
+
+def _shuffled_responses(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    orders: Sequence[NDArray[np.int64]],
+    target: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return responses as rows are, and with each input shuffled in each order."""
     mean = float(estimator.target_scaling_.mean[target])
     plain = np.full(len(X), mean)
-    shuffled = np.full((len(chosen), n_repeats, len(X)), mean)
+    shuffled = np.full((len(chosen), len(orders), len(X)), mean)
     for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), [], target):
         for group, others in block.without_each():
             terms = block.rows[group]
@@ -191,35 +309,50 @@ def find_growths(
                 shuffled[group, repeat] += block.weight * response
         plain += whole
         shuffled[[g for g in range(len(chosen)) if g not in block.rows]] += whole
+    return plain, shuffled
+
+
+def _refill(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    orders: Sequence[NDArray[np.int64]],
+    shuffled: NDArray[np.float64],
+    output: Output,
+) -> Iterator[NDArray[np.float64]]:
+    """Yield the responses of each group, those of rows with filled gaps predicted anew."""
     filled = is_filled(estimator, X)
-    for repeat, order in enumerate(orders if filled.any() else []):
-        some = filled | filled[order]
-        for index, places in enumerate(chosen):
+    for places, responses in zip(chosen, shuffled, strict=True):
+        for repeat, order in enumerate(orders if filled.any() else []):
+            some = filled | filled[order]
             rows = X[some]
             rows[:, list(places)] = X[order[some]][:, list(places)]
-            shuffled[index, repeat, some] = predict_rows(estimator, rows, target)
-    return np.asarray(_rmse(y, shuffled) - _rmse(y, plain))
+            responses[repeat, some] = respond_rows(estimator, rows)[:, list(output.responses)]
+        yield responses
 
 
 def interaction_strengths(
-    estimator: Any, X: Any, inputs: Sequence[Any], *, target: int = 0
+    estimator: Any, X: Any, inputs: Sequence[Any], *, target: Any = None
 ) -> dict[tuple[int, int], float]:
     """Return how much each pair of inputs acts together beyond the sum of the two.
 
     That is the standard deviation over the rows of the partial dependence of the pair less
-    those of its two inputs, in the target's units; zero where the two just add up.
+    those of its two inputs, in the target's units; zero where the two just add up.  Under a link
+    it is measured before the link, where effects add up: in log odds of two classes, scores of
+    several (the root of the sum of their squares), and logarithms.
 
     Parameters
     ----------
-    estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
+    estimator : regressor or classifier of this package
         A fitted estimator.
     X : data frame or array-like of shape (n_samples, n_features)
         The rows.
     inputs : sequence
         Columns, by place or by name, or lists of columns that are set together.  The parts of a
         date go together, unless one is named.
-    target : int
-        Which target, where there are several.
+    target : int or label, optional
+        Which target of a regressor, by its place, the first by default; which class of a
+        classifier, by its label, all by default.
 
     Returns
     -------
@@ -237,16 +370,32 @@ def interaction_strengths(
     >>> max(strengths, key=strengths.get)  # Friedman's x0·x1
     (0, 1)
     """
-    X, chosen, target = check_arguments(estimator, X, inputs, target)
-    return find_strengths(estimator, X, [places_of(group) for group in chosen], target)
+    X, chosen, output = check_arguments(estimator, X, inputs, target, "decision_function")
+    return find_strengths(estimator, X, [places_of(group) for group in chosen], output.responses)
 
 
 def find_strengths(
-    estimator: Any, X: NDArray[np.float64], chosen: Sequence[Group], target: int = 0
+    estimator: Any, X: NDArray[np.float64], chosen: Sequence[Group], responses: Sequence[int]
 ) -> dict[tuple[int, int], float]:
     """Return the strengths of pairs by the places of inputs, over rows as the model sees them."""
     pairs = list(combinations(range(len(chosen)), 2))
-    single = find_effects(estimator, X, chosen, target=target).at_rows
+    squares = np.zeros(len(pairs))
+    for target in responses:
+        single, _ = _effects_of_response(estimator, X, chosen, target)
+        joint = _joint_effects(estimator, X, chosen, pairs, target)
+        beyond = [joint[i] - single[a] - single[b] for i, (a, b) in enumerate(pairs)]
+        squares += np.var(beyond, axis=1)
+    return {pair: float(np.sqrt(square)) for pair, square in zip(pairs, squares, strict=True)}
+
+
+def _joint_effects(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    pairs: Sequence[tuple[int, int]],
+    target: int,
+) -> NDArray[np.float64]:
+    """Return the mean response at each row's own values of both inputs of each pair."""
     joint = np.zeros((len(pairs), len(X)))
     for block in blocks(estimator, X, complete_groups(chosen, X.shape[1]), [], target):
         rest = block.rows.get(len(chosen), np.ones_like(next(iter(block.rows.values()))))
@@ -257,10 +406,7 @@ def find_strengths(
                 others = others * terms[group]
             mean_others = block.weight * others.mean(axis=0)
             joint[index] += _sum_terms(terms[first] * terms[second], mean_others)
-    return {
-        pair: float(np.std(joint[index] - single[pair[0]] - single[pair[1]]))
-        for index, pair in enumerate(pairs)
-    }
+    return joint
 
 
 def _sum_terms(terms: NDArray[Any], factor: NDArray[Any]) -> NDArray[np.float64]:
@@ -269,7 +415,8 @@ def _sum_terms(terms: NDArray[Any], factor: NDArray[Any]) -> NDArray[np.float64]
     return np.asarray(np.einsum("nr,r->n", terms, factor).real)
 
 
-def _check_column(y: Any, n_rows: int) -> NDArray[np.float64]:
+def check_column(y: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return targets as numbers, one for each row."""
     column = np.asarray(y, dtype=np.float64)
     if column.shape != (n_rows,) or not np.isfinite(column).all():
         raise ValueError(
@@ -279,5 +426,18 @@ def _check_column(y: Any, n_rows: int) -> NDArray[np.float64]:
     return column
 
 
-def _rmse(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.sqrt(np.mean((predicted - y) ** 2, axis=-1)))
+def find_places(estimator: Any, y: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return the place of each row's label among the classes."""
+    places = {label: place for place, label in enumerate(estimator.classes_.tolist())}
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ValueError(
+            f"`y` must be a label for each of the {n_rows} rows of `X`, got shape {labels.shape}. "
+            "Pass one column."
+        )
+    unknown = sorted({repr(label) for label in labels.tolist() if label not in places})
+    if unknown:
+        raise ValueError(
+            f"`y` must hold classes of the fit, got {', '.join(unknown[:5])}. Leave these rows out."
+        )
+    return np.array([places[label] for label in labels.tolist()], dtype=np.float64)

@@ -79,6 +79,11 @@ class Input:
             points = np.arange(len(self.levels), dtype=np.float64)[:most]
         elif len(there):
             points = np.linspace(there.min(), there.max(), resolution)
+        elif self.column.kind == "gaps":
+            raise ValueError(
+                f"Input {self.name!r} had nothing but gaps in the training rows, so that the model "
+                "does not depend on it. Leave it out of the inputs to show."
+            )
         else:
             raise ValueError(
                 f"`X` must have a value of {self.name!r} in some row, got nothing but gaps. Pass "

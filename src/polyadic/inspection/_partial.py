@@ -1,14 +1,4 @@
-"""Partial dependence in closed form.
-
-The model is a sum of products over inputs, f(x) = Re Σₚ λₚ Σᵣ Π_d a_dpr(x_d).  Averaged over
-rows with some inputs held fixed, the fixed inputs come out of the mean:
-
-    Re Σₚ λₚ Σᵣ a_dpr(g) · mean over rows of Π_{e≠d} a_epr(x_e)
-
-so that N rows and G grid points cost N + G evaluations and not N·G, and the result is the
-exact average of the model's predictions.  Rows with gaps of numbers, which are filled in by the
-other numbers of the row, have no such form, and are predicted at each point.
-"""
+"""Partial dependence: mean predictions where one or two inputs are held fixed."""
 
 from __future__ import annotations
 
@@ -19,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.inspection._checks import check_arguments, complete_groups
+from polyadic.inspection._checks import check_arguments
 from polyadic.inspection._inputs import Input, encode_points, places_of
-from polyadic.inspection._terms import Group, blocks, is_filled, predict_rows
-
-_MAX_ROWS = 20_000  # at a time: their terms are held in memory
+from polyadic.inspection._means import mean_outputs
+from polyadic.inspection._terms import Group
 
 
 @dataclass(frozen=True)
@@ -42,7 +31,23 @@ class PartialDependence:
     labels : tuple of list of str
         Names of the values of what has levels, or is set together; empty for a curve.
     values : ndarray
-        The mean prediction, one axis for each grid.
+        The mean prediction, one axis for each grid, and a last one for the classes where there
+        are several.
+    classes : tuple of str
+        Names of these classes; empty where values are of one target or class.
+    label : str
+        What the values are: "mean prediction", "mean probability of yes", …
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.inspection import partial_dependence
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(60, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> found = partial_dependence(model, X, [3], resolution=5)
+    >>> found.names, found.values.shape
+    (('x3',), (5,))
     """
 
     inputs: tuple[int | Group, ...]
@@ -50,6 +55,8 @@ class PartialDependence:
     grids: tuple[NDArray[Any], ...]
     labels: tuple[list[str], ...]
     values: NDArray[np.float64]
+    classes: tuple[str, ...] = ()
+    label: str = "mean prediction"
 
 
 def partial_dependence(
@@ -59,13 +66,18 @@ def partial_dependence(
     *,
     grids: Sequence[Any] | None = None,
     resolution: int = 50,
-    target: int = 0,
+    target: Any = None,
+    response_method: str = "auto",
 ) -> PartialDependence:
     """Return the mean prediction over the rows of `X` with one or two inputs held fixed.
 
+    Of a classifier that is the mean probability of a class, and of a regressor under the Poisson
+    or gamma loss the mean of what it predicts: each row is predicted, and then the mean is taken.
+    The result is exact, over all rows.
+
     Parameters
     ----------
-    estimator : FeatureLearningRegressor, KernelMachineRegressor or KernelMachineRegressorCV
+    estimator : regressor or classifier of this package
         A fitted estimator.
     X : data frame or array-like of shape (n_samples, n_features)
         The rows to average over, such as `predict` takes.
@@ -80,8 +92,13 @@ def partial_dependence(
         that `X` has.
     resolution : int
         Points of a grid.
-    target : int
-        Which target, where there are several.
+    target : int or label, optional
+        Which target of a regressor, by its place, the first by default; which class of a
+        classifier, by its label, the second of two or all of several by default.
+    response_method : {"auto", "predict_proba", "decision_function"}
+        "auto" is what the model predicts: numbers in the target's units, or probabilities.
+        "decision_function" is what the link is applied to, where effects add up: the log odds of
+        two classes, the score of each of several, the logarithm under a log link.
 
     Returns
     -------
@@ -90,6 +107,7 @@ def partial_dependence(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import polyadic
     >>> from polyadic.inspection import partial_dependence
     >>> from sklearn.datasets import make_friedman1
@@ -110,8 +128,16 @@ def partial_dependence(
     (['a', 'b'],)
     >>> partial_dependence(model, frame, "size", resolution=3).grids
     (array([ 1.,  2.,  3., nan]),)
+
+    Of a classifier it is a probability:
+
+    >>> model = polyadic.FeatureLearningClassifier(effort=0.2, random_state=0)
+    >>> model = model.fit(X, np.where(y > 14, "high", "low"))
+    >>> found = partial_dependence(model, X, 3, resolution=5, target="high")
+    >>> found.label, bool(np.all((found.values > 0) & (found.values < 1)))
+    ('mean probability of high', True)
     """
-    X, chosen, target = check_arguments(estimator, X, inputs, target, by_part=True)
+    X, chosen, output = check_arguments(estimator, X, inputs, target, response_method, by_part=True)
     if len(chosen) > 2:
         raise ValueError(
             f"`inputs` must name one input or two, got {len(chosen)}: {inputs!r}. Ask for each "
@@ -122,95 +148,16 @@ def partial_dependence(
         points = [_default_points(group, X, resolution) for group in chosen]
     else:
         points = _check_grids(chosen, grids)
-    parts = [X[first : first + _MAX_ROWS] for first in range(0, len(X), _MAX_ROWS)]
-    values = sum(
-        len(part) / len(X) * mean_predictions(estimator, part, groups, points, target)
-        for part in parts
-    )
     pairs = list(zip(chosen, points, strict=True))
     return PartialDependence(
         tuple(places[0] if len(places) == 1 else places for places in groups),
         tuple(", ".join(each.name for each in group) for group in chosen),
         tuple(_decode(group, found) for group, found in pairs),
         tuple(_write(group, found) for group, found in pairs),
-        np.asarray(values),
+        output.shape(mean_outputs(estimator, X, groups, points, output)),
+        output.names,
+        output.label,
     )
-
-
-def mean_predictions(
-    estimator: Any,
-    X: NDArray[np.float64],
-    chosen: Sequence[Group],
-    points: Sequence[NDArray[np.float64]],
-    target: int,
-) -> NDArray[np.float64]:
-    """Return the mean prediction at all points, by the closed form for rows that have one."""
-    changed = [place for group in chosen for place in group]
-    by_hand = is_filled(estimator, X, but=changed)
-    total = np.zeros(tuple(len(values) for values in points))
-    if not by_hand.all():
-        total += (1 - by_hand.mean()) * _sum_terms(estimator, X[~by_hand], chosen, points, target)
-    if by_hand.any():
-        total += by_hand.mean() * _predict_each(estimator, X[by_hand], chosen, points, target)
-    for axis, (group, values) in enumerate(zip(chosen, points, strict=True)):
-        at_gap = _are_filled(estimator, X, group, values)
-        if at_gap.any():  # what is put in place of it differs from row to row
-            some = [*points[:axis], values[at_gap], *points[axis + 1 :]]
-            place = (slice(None),) * axis + (at_gap,)
-            total[place] = _predict_each(estimator, X, chosen, some, target)
-    return total
-
-
-def _are_filled(
-    estimator: Any, X: NDArray[np.float64], group: Group, values: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return which points of a group are gaps that are filled in."""
-    rows = np.zeros((len(values), X.shape[1]))
-    rows[:, list(group)] = values
-    return is_filled(estimator, rows)
-
-
-def _predict_each(
-    estimator: Any,
-    X: NDArray[np.float64],
-    chosen: Sequence[Group],
-    points: Sequence[NDArray[np.float64]],
-    target: int,
-) -> NDArray[np.float64]:
-    """Set all rows to each point, predict them, and take the mean."""
-    shape = tuple(len(values) for values in points)
-    total, step = np.zeros(shape), max(1, _MAX_ROWS // shape[-1])
-    for first in range(0, len(X), step):
-        part = X[first : first + step]
-        for outer in np.ndindex(shape[:-1]):
-            rows = np.tile(part, (shape[-1], 1))
-            for group, values, place in zip(chosen, points, outer, strict=False):
-                rows[:, list(group)] = values[place]
-            rows[:, list(chosen[-1])] = np.repeat(points[-1], len(part), axis=0)
-            found = predict_rows(estimator, rows, target)
-            total[outer] += found.reshape(shape[-1], len(part)).sum(axis=1)
-    return total / len(X)
-
-
-def _sum_terms(
-    estimator: Any,
-    X: NDArray[np.float64],
-    chosen: Sequence[Group],
-    points: Sequence[NDArray[np.float64]],
-    target: int,
-) -> NDArray[np.float64]:
-    """Sum the closed form over all blocks, in the target's units."""
-    shape = tuple(len(values) for values in points)
-    total = np.full(shape, float(estimator.target_scaling_.mean[target]))
-    groups = complete_groups(chosen, X.shape[1])
-    for block in blocks(estimator, X, groups, points, target):
-        others = block.mean_without(range(len(chosen)))
-        rank = next(iter(block.rows.values())).shape[1]
-        # A group without cores in this block has no terms: it is constant there.
-        held = [block.points.get(g, np.ones((n, rank))) for g, n in enumerate(shape)]
-        equation = "gr,r->g" if len(held) == 1 else "gr,hr,r->gh"
-        total += block.weight * np.einsum(equation, *held, np.broadcast_to(others, rank)).real
-    return total
 
 
 def _default_points(

@@ -3,15 +3,16 @@
     f(x) = mean + Re Σ_blocks weight · Σᵣ Π_groups terms_group(x)ᵣ
 
 A block is some of the rank components of one feature map of one member, in the target's
-units.  All of partial dependence, permutation and interaction are products and means of
-these terms, so that the features of an input are evaluated once, whatever is asked.  Gaps of
-numbers are filled in by the rest of their row, and stay so where another input is changed.
+units, or in those that a link is applied to.  All of partial dependence, permutation and
+interaction are products and means of these terms, so that the features of an input are evaluated
+once, whatever is asked.  Gaps of numbers are filled in by the rest of their row, and stay so where
+another input is changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -49,10 +50,19 @@ class Block:
             yield group, before * after.pop()
             before = before * self.rows[group]
 
+    @property
+    def rank(self) -> int:
+        """Number of terms that a row has."""
+        return int(next(iter(self.rows.values())).shape[1])
+
+    def product_without(self, left_out: Sequence[int]) -> Any:
+        """Return the product of all groups but some, row by row; 1 where none is left."""
+        kept = [terms for group, terms in self.rows.items() if group not in left_out]
+        return product(kept) if kept else 1.0
+
     def mean_without(self, left_out: Sequence[int]) -> Any:
         """Return the mean over rows of the product of all groups but some."""
-        kept = [terms for group, terms in self.rows.items() if group not in left_out]
-        return product(kept).mean(axis=0) if kept else 1.0
+        return np.atleast_2d(self.product_without(left_out)).mean(axis=0)
 
 
 def product(factors: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -153,10 +163,10 @@ def is_filled(estimator: Any, X: NDArray[np.float64], but: Sequence[int] = ()) -
     return np.asarray(np.isnan(X[:, numbers]).any(axis=1))
 
 
-def predict_rows(estimator: Any, X: NDArray[np.float64], target: int) -> NDArray[np.float64]:
-    """Predict one target of rows as the model sees them."""
-    with estimator._predictor().open() as predict:
-        return np.asarray(predict(X)[:, target])
+def respond_rows(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the responses to rows as the model sees them, before any link, a column each."""
+    with replace(estimator._predictor(), link="identity").open() as predict:
+        return np.asarray(predict(X))
 
 
 def _rank_slices(rank: int, terms: int) -> Iterator[slice]:

@@ -32,7 +32,7 @@ _LEAST_CURVATURE = 1e-2
 _ROUND = 1e-2
 _HUBER = 1.345  # spreads: a mean of normal numbers is then 95 % as exact as it can be
 _MOST_EXPONENT = 30.0  # of a mean beside that of all rows
-_MOST_LOG = 700.0  # of a mean in its own units, whose exponential is a finite number
+MOST_LOG = 700.0  # of a mean in its own units, whose exponential is a finite number
 # To least squares the labels of few rows may be without noise, but log odds seldom exceed ten.
 _LEAST_PENALTY = 0.05
 _CAREFUL = 4.0  # factor of the curvature for each unit of caution
@@ -498,7 +498,7 @@ def invert_link(link: str, f: Any) -> Any:
     """Return what responses, a column each, predict: means, or the probability of each class."""
     xp = array_namespace(f)
     if link == "log":
-        return xp.exp(xp.clip(f, min=-_MOST_LOG, max=_MOST_LOG))
+        return xp.exp(xp.clip(f, min=-MOST_LOG, max=MOST_LOG))
     if link == "logit":
         return xp.concat([_sigmoid(-f), _sigmoid(f)], axis=1)
     if link == "softmax":

@@ -16,11 +16,18 @@ from typing import Any
 from polyadic.inspection import write_tick
 
 INK, ACCENT, SECOND, MUTED = "#010203", "#040506", "#070809", "#0a0b0c"
+_THIRD, _FOURTH, _FIFTH = "#0d0e0f", "#101112", "#131415"
+CYCLE = (ACCENT, SECOND, _THIRD, _FOURTH, _FIFTH, MUTED)
+"""Colours of several lines, one after the other."""
+
 _VARIABLES = {
     INK: "var(--ink)",
     ACCENT: "var(--accent)",
     SECOND: "var(--second)",
     MUTED: "var(--muted)",
+    _THIRD: "var(--third)",
+    _FOURTH: "var(--fourth)",
+    _FIFTH: "var(--fifth)",
 }
 _WIDTH = 4.4  # of every picture, so that type has one size on the page
 _STYLE: Any = {
@@ -56,7 +63,7 @@ def draw(name: str, paint: Callable[[Any], Any], height: float = 3.1) -> str:
     from matplotlib.figure import Figure as Canvas
 
     stream = io.StringIO()
-    cycle = cycler(linestyle=["-", "--"]) * cycler(color=[ACCENT, SECOND, MUTED])
+    cycle = cycler(linestyle=["-", "--"]) * cycler(color=list(CYCLE))
     style = {**_STYLE, "svg.hashsalt": name, "axes.prop_cycle": cycle}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         # Text stays text in the SVG: the reader's fonts draw it, not Matplotlib's.

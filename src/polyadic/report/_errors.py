@@ -1,32 +1,39 @@
-"""How well a model predicts: errors with intervals, baselines, calibration."""
+"""How well a regressor predicts: errors with intervals, beside other models, and calibration."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.estimators._tables import schema_of
+from polyadic.inspection._losses import measure_of
+from polyadic.report._baselines import compare
 from polyadic.report._subject import Subject
 
 _N_RESAMPLES = 500
 _MAX_PAIRS = 2000  # for pictures and the bootstrap
-_MAX_RIDGE_ROWS = 20_000
-_LEAST_RIDGE_ROWS = 20
-_MAX_LEVELS = 20  # of a category that a ridge regression has columns for
-_MEASURES = ("r2", "rmse", "mae")
+_LEAST_PAIRS = 10  # that a bootstrap makes sense of
+_MEASURES = ("r2", "rmse", "mae", "loss")
+_WORST = 8
+# Losses that a row of the table has anyway.
+_PLAIN_LOSSES = ("squared_error", "absolute_error", "huber")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Errors of one way to predict; R² is None where the target does not vary."""
+    """Errors of one way to predict; R² is None where the target does not vary.
+
+    `loss` is the mean loss of the fit where that is none of the others.
+    """
 
     name: str
     rmse: float
     mae: float
     r2: float | None
+    loss: float | None = None
+    standard_errors: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,11 @@ class Errors:
     """What is known of a model's errors.
 
     `intervals` are 95 % intervals by the bootstrap over the rows, of which `actual` and
-    `predicted` are all or a random part.
+    `predicted` are all or a random part.  `loss_name` is what the loss of the fit is called,
+    where it has a line of its own, and `below` the share of rows below their prediction, where a
+    quantile is predicted.  Baselines that learn were fitted to `n_fitted` rows: those of the fit,
+    or in turn all but one of `n_folds` parts of the rows of the report.  `worst` are the rows of
+    the largest errors: their number, what was observed and what was predicted.
     """
 
     rows: int
@@ -53,101 +64,136 @@ class Errors:
     model: Measured
     intervals: dict[str, tuple[float, float]]
     baselines: list[Measured]
+    n_fitted: int
+    n_folds: int | None
     calibration: list[Decile]
     residual_quartiles: tuple[float, float, float]
+    loss_name: str | None
+    below: float | None
+    worst: list[tuple[int, float, float]]
 
 
 def find_errors(subject: Subject) -> Errors | None:
-    """Measure the model on the pairs of a subject, where it has any."""
+    """Measure a regressor on the pairs of a subject, where it has any."""
     if subject.actual is None or subject.predicted is None or not len(subject.actual):
         return None
-    all_actual, all_predicted = subject.actual, subject.predicted
-    metrics = subject.metrics
-    if metrics is None:
-        metrics = {"rows": len(all_actual), **vars(measure("", all_actual, all_predicted))}
-    model = Measured("this model", metrics["rmse"], metrics["mae"], metrics["r2"])
-    some = np.random.RandomState(0).permutation(len(all_actual))[:_MAX_PAIRS]
-    actual, predicted = all_actual[some], all_predicted[some]
-    low, middle, high = np.quantile(actual - predicted, [0.25, 0.5, 0.75]).tolist()
+    actual, predicted = subject.actual, subject.predicted
+    found = _measure(subject, "this model", actual, predicted)
+    metrics = {**vars(found), "rows": len(actual), **(subject.metrics or {})}
+    n_rows = int(metrics["rows"])
+    drawn = _resample(subject, actual, predicted, n_rows)
+    model = Measured(
+        "this model",
+        metrics["rmse"],
+        metrics["mae"],
+        metrics["r2"],
+        metrics["loss"],
+        {name: spread for name, (spread, _) in drawn.items()},
+    )
+    some = np.random.RandomState(0).permutation(len(actual))[:_MAX_PAIRS]
+    residual = actual - predicted
+    low, middle, high = np.quantile(residual[some], [0.25, 0.5, 0.75]).tolist()
+    comparison = compare(subject, actual)
+    own = subject.model.loss not in _PLAIN_LOSSES
     return Errors(
-        rows=int(metrics["rows"]),
-        actual=actual,
-        predicted=predicted,
+        rows=n_rows,
+        actual=actual[some],
+        predicted=predicted[some],
         model=model,
-        intervals=_find_intervals(model, int(metrics["rows"]), actual, predicted),
-        baselines=_find_baselines(subject, all_actual),
-        calibration=_find_calibration(all_actual, all_predicted),
+        intervals=_find_intervals(model, drawn),
+        baselines=[
+            _measure(subject, each.name, actual[each.rows], each.predicted, spread=True)
+            for each in comparison.baselines
+        ],
+        n_fitted=comparison.n_fitted,
+        n_folds=comparison.n_folds,
+        calibration=_find_calibration(actual, predicted),
         residual_quartiles=(low, middle, high),
+        loss_name=measure_of(subject.model).name if own else None,
+        below=float((residual < 0).mean()) if subject.model.loss == "quantile" else None,
+        worst=_find_worst(subject, residual),
     )
 
 
-def measure(name: str, actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> Measured:
+def _find_worst(subject: Subject, residual: NDArray[np.float64]) -> list[tuple[int, float, float]]:
+    """Return the rows of the largest errors; those of a file that kept some rows have no number."""
+    if subject.X is None or len(subject.X) != len(residual):
+        return []
+    assert subject.actual is not None
+    assert subject.predicted is not None
+    rows = np.argsort(-np.abs(residual), kind="stable")[:_WORST]
+    return [(int(i), float(subject.actual[i]), float(subject.predicted[i])) for i in rows]
+
+
+def _measure(
+    subject: Subject,
+    name: str,
+    actual: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    *,
+    spread: bool = False,
+) -> Measured:
     """Return the errors of predictions."""
-    r2, rmse, mae = _measures(actual, predicted)
-    return Measured(name, float(rmse), float(mae), float(r2) if np.ptp(actual) > 0 else None)
+    r2, rmse, mae, loss = (float(each) for each in _measures(subject, actual, predicted))
+    drawn = _resample(subject, actual, predicted, len(actual)) if spread else {}
+    own = subject.model.loss not in _PLAIN_LOSSES
+    return Measured(
+        name,
+        rmse,
+        mae,
+        r2 if np.ptp(actual) > 0 else None,
+        loss if own else None,
+        {each: found for each, (found, _) in drawn.items()},
+    )
 
 
-def _measures(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> list[Any]:
-    """Return R², RMSE and MAE along the last axis."""
+def _measures(
+    subject: Subject, actual: NDArray[np.float64], predicted: NDArray[np.float64]
+) -> list[Any]:
+    """Return R², RMSE, MAE and the loss of the fit along the last axis."""
     residual = actual - predicted
     square, spread = (residual**2).mean(axis=-1), actual.var(axis=-1)
+    measure = measure_of(subject.model)
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = 1 - square / spread
-    return [r2, np.sqrt(square), np.abs(residual).mean(axis=-1)]
+        loss = measure.finish(measure.of_rows(actual, predicted[..., None]).mean(axis=-1))
+    return [r2, np.sqrt(square), np.abs(residual).mean(axis=-1), loss]
 
 
-def _find_intervals(
-    model: Measured, n_rows: int, actual: NDArray[np.float64], predicted: NDArray[np.float64]
-) -> dict[str, tuple[float, float]]:
-    """Return 95 % intervals; fewer pairs than rows make the bootstrap's too wide by a root."""
-    if len(actual) < 10:
+def _resample(
+    subject: Subject, actual: NDArray[np.float64], predicted: NDArray[np.float64], n_rows: int
+) -> dict[str, tuple[float, NDArray[np.float64]]]:
+    """Return, for each measure, how it varies when rows are drawn anew.
+
+    That is its standard error, and the ends of a 95 % interval from where it is.  Fewer pairs than
+    rows would make both too wide by a root.
+    """
+    if len(actual) < _LEAST_PAIRS:
         return {}
+    some = np.random.RandomState(0).permutation(len(actual))[:_MAX_PAIRS]
+    actual, predicted = actual[some], predicted[some]
     drawn = np.random.RandomState(0).randint(len(actual), size=(_N_RESAMPLES, len(actual)))
-    centre, resampled = _measures(actual, predicted), _measures(actual[drawn], predicted[drawn])
+    centre = _measures(subject, actual, predicted)
+    resampled = _measures(subject, actual[drawn], predicted[drawn])
     narrower = np.sqrt(min(1.0, len(actual) / n_rows))
     found = {}
     for name, middle, values in zip(_MEASURES, centre, resampled, strict=True):
-        point = getattr(model, name)
-        if point is None or not np.isfinite(values).all():
-            continue
-        low, high = point + narrower * (np.quantile(values, [0.025, 0.975]) - middle)
-        found[name] = (float(low), float(high))
+        if np.isfinite(values).all():
+            ends = np.quantile(values, [0.025, 0.975]) - middle
+            found[name] = (float(narrower * values.std()), narrower * ends)
     return found
 
 
-def _find_baselines(subject: Subject, actual: NDArray[np.float64]) -> list[Measured]:
-    mean = float(subject.model.target_scaling_.mean[0])
-    baselines = [measure("the mean of the fit's target", actual, np.full(len(actual), mean))]
-    if subject.X is not None and subject.y is not None and len(subject.y) >= _LEAST_RIDGE_ROWS:
-        categories = [n > 0 for n in schema_of(subject.model).inputs.n_levels]
-        baselines.append(_measure_ridge(subject.X, subject.y, np.array(categories)))
-    return baselines
-
-
-def _measure_ridge(
-    X: NDArray[np.float64], y: NDArray[np.float64], categories: NDArray[np.bool_]
-) -> Measured:
-    """Measure a ridge regression on rows that it was not fitted on, five times a fifth.
-
-    A category is a column for each of its frequent levels, and a gap is the mean, with a column
-    that says where gaps are.
-    """
-    from sklearn.compose import make_column_transformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.linear_model import RidgeCV
-    from sklearn.model_selection import KFold, cross_val_predict
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    some = np.random.RandomState(0).permutation(len(y))[:_MAX_RIDGE_ROWS]
-    rare: Any = {"max_categories": _MAX_LEVELS, "handle_unknown": "infrequent_if_exist"}
-    columns = make_column_transformer(
-        (SimpleImputer(add_indicator=True, keep_empty_features=True), ~categories),
-        (OneHotEncoder(sparse_output=False, **rare), categories),
-    )
-    ridge = make_pipeline(columns, StandardScaler(), RidgeCV(np.logspace(-3, 4, 8)))
-    predicted = cross_val_predict(ridge, X[some], y[some], cv=KFold(5))
-    return measure("ridge regression, by cross-validation on these rows", y[some], predicted)
+def _find_intervals(
+    model: Measured, drawn: dict[str, tuple[float, NDArray[np.float64]]]
+) -> dict[str, tuple[float, float]]:
+    """Return 95 % intervals around what was measured."""
+    points: dict[str, float | None] = {name: vars(model)[name] for name in _MEASURES}
+    return {
+        name: (point + float(ends[0]), point + float(ends[1]))
+        for name, (_, ends) in drawn.items()
+        if (point := points[name]) is not None
+    }
 
 
 def _find_calibration(actual: NDArray[np.float64], predicted: NDArray[np.float64]) -> list[Decile]:

@@ -11,15 +11,20 @@ from polyadic.inspection import (
     FeatureWeightsDisplay,
     PredictionDisplay,
     SelectionDisplay,
+    describe_kernel,
     short_name,
     write_number,
+    write_part,
+    write_tick,
 )
 from polyadic.inspection._displays import held_out_name
-from polyadic.report._curves import draw_curves, draw_pair
-from polyadic.report._drawing import ACCENT, MUTED, Figure, draw, fit_text
+from polyadic.report._class_figures import draw_class_errors
+from polyadic.report._coverage import Coverage
+from polyadic.report._curves import draw_curves, draw_pair, draw_residuals, draw_widths
+from polyadic.report._drawing import ACCENT, MUTED, SECOND, Figure, draw, fit_text
 from polyadic.report._errors import Errors
-from polyadic.report._findings import Findings
-from polyadic.report._inputs import Importance
+from polyadic.report._findings import Findings, Learned
+from polyadic.report._inputs import Inputs
 from polyadic.report._subject import Subject
 
 _MAX_POINTS = 1000
@@ -28,13 +33,22 @@ _MAX_BARS = 15
 
 def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]]:
     """Return the figures of each section."""
-    model, errors, inputs = subject.model, findings.errors, findings.inputs
+    model, inputs = subject.model, findings.inputs
     curves = [] if inputs is None else draw_curves(subject.target, inputs)
     if inputs is not None and inputs.pair is not None:
-        curves.append(draw_pair(subject.target, inputs.pair))
+        moved = {"identity": "predictions", "log": "logarithms of predictions", "logit": "log odds"}
+        curves.append(
+            draw_pair(subject.target, inputs.pair, moved.get(model._link, "scores of classes"))
+        )
     return {
-        "errors": [] if errors is None else _draw_errors(subject, errors),
-        "importance": [] if inputs is None else [_draw_importance(inputs.importances)],
+        "errors": _draw_measured(subject, findings),
+        "residuals": [] if inputs is None else draw_residuals(inputs, "actual − predicted"),
+        "coverage": [] if findings.coverage is None else [_draw_coverage(findings.coverage)],
+        "widths": [] if inputs is None else draw_widths(inputs),
+        "importance": [
+            *([] if inputs is None else [_draw_importance(inputs)]),
+            *([] if findings.learned is None else _draw_lengths(findings.learned)),
+        ],
         "dependence": curves,
         # Members that learn their features all have one share, which needs no picture.
         "fit": [
@@ -42,6 +56,12 @@ def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]
             _draw_convergence(model),
         ],
     }
+
+
+def _draw_measured(subject: Subject, findings: Findings) -> list[Figure]:
+    if findings.class_errors is not None:
+        return draw_class_errors(subject, findings.class_errors)
+    return [] if findings.errors is None else _draw_errors(subject, findings.errors)
 
 
 def _draw_errors(subject: Subject, errors: Errors) -> list[Figure]:
@@ -78,7 +98,8 @@ def _draw_errors(subject: Subject, errors: Errors) -> list[Figure]:
             draw("histogram", lambda ax: _paint_histogram(ax, errors)),
             f"Histogram of the residuals: their median is {middle}, half of them lie between "
             f"{low} and {high}.",
-            f"Residuals: half lie between {low} and {high}.",
+            f"Residuals: half lie between {low} and {high}. The line is a normal distribution of "
+            "the same mean and deviation.",
         ),
     ]
 
@@ -94,21 +115,52 @@ def _paint_calibration(ax: Any, errors: Errors) -> None:
 
 
 def _paint_histogram(ax: Any, errors: Errors) -> None:
-    ax.hist(errors.actual - errors.predicted, bins=30, color=ACCENT)
+    residual = errors.actual - errors.predicted
+    _, edges, _ = ax.hist(residual, bins=30, color=ACCENT)
+    spread = float(residual.std())
+    if spread > 0:  # as many rows in all, of the same mean and deviation
+        x = np.linspace(edges[0], edges[-1], 81)
+        bell = np.exp(-0.5 * ((x - residual.mean()) / spread) ** 2) / (spread * np.sqrt(2 * np.pi))
+        ax.plot(x, len(residual) * (edges[1] - edges[0]) * bell, color=SECOND, linewidth=1)
     ax.axvline(0, color=MUTED, linewidth=0.8)
     ax.set(xlabel="actual − predicted", ylabel="rows")
 
 
-def _draw_importance(everything: list[Importance]) -> Figure:
+def _draw_coverage(coverage: Coverage) -> Figure:
+    nominal = [level.nominal for level in coverage.levels]
+
+    def paint(ax: Any) -> None:
+        ax.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
+        ends = [[getattr(level, name) for level in coverage.levels] for name in ("low", "high")]
+        ax.vlines(nominal, *ends, color=ACCENT, linewidth=1)
+        observed = [level.observed for level in coverage.levels]
+        ax.plot(nominal, observed, "o", color=ACCENT, markersize=4)
+        ax.set(xlim=(0, 1.02), ylim=(0, 1.02), aspect="equal")
+        ax.set(xlabel="coverage asked for", ylabel="share of rows inside")
+
+    usual, held = coverage.usual, write_part(coverage.usual.observed)
+    off = max(abs(level.observed - level.nominal) for level in coverage.levels)
+    return Figure(
+        "coverage",
+        draw("coverage", paint, 3.4),
+        f"Share of {coverage.rows:,} rows inside intervals of ten coverages from 10 to 95 %, with "
+        f"95 % intervals, beside the diagonal. Intervals of 90 % hold {held}.",
+        f"Coverage of intervals on {coverage.rows:,} rows, with 95 % intervals. On the diagonal "
+        f"they hold what they promise; the largest distance is {write_number(off, 2)}. Intervals "
+        f"of 90 % hold {held} and are {write_number(usual.width)} wide on "
+        "average.",
+    )
+
+
+def _draw_importance(inputs: Inputs) -> Figure:
+    everything = inputs.importances
     shown = everything[:_MAX_BARS]
     shuffled = shown[0].growth is not None
-    label = (
-        "growth of the root mean squared error" if shuffled else "standard deviation of its effect"
-    )
+    label = f"growth of the {inputs.error}" if shuffled else "standard deviation of its effect"
 
     def paint(ax: Any) -> None:
         places = np.arange(len(shown))
-        spread = [found.deviation for found in shown] if shuffled else None
+        spread = [2 * (found.deviation or 0.0) for found in shown] if shuffled else None
         options = {"error_kw": {"ecolor": MUTED, "linewidth": 1}} if shuffled else {}
         ax.barh(places, [found.size for found in shown], xerr=spread, color=ACCENT, **options)
         ax.set_yticks(places, [fit_text(found.name, 24) for found in shown])
@@ -121,9 +173,46 @@ def _draw_importance(everything: list[Importance]) -> Figure:
     return Figure(
         "importance",
         draw("importance", paint, 0.9 + 0.27 * len(shown)),
-        f"Bar chart of the importance of the inputs, in units of the target{some}: {first}.",
-        f"Importance of the inputs{some}.",
+        f"Bar chart of the importance of the inputs, {label}{some}: {first}.",
+        f"Importance of the inputs{some}{', with two standard errors' if shuffled else ''}.",
     )
+
+
+def _draw_lengths(learned: Learned) -> list[Figure]:
+    """Draw the length scales of numbers; those of categories are not along a range."""
+    numbers = [each for each in learned.inputs if each.length_scale and each.kernel != "levels"]
+    shown = numbers[:_MAX_BARS]
+    if not shown:
+        return []
+    lengths = [each.length_scale or 0.0 for each in shown]
+
+    def paint(ax: Any) -> None:
+        places = np.arange(len(shown))
+        ax.set_xscale("log")
+        first = min(*lengths, 1.0) / 2
+        ax.hlines(places, first, lengths, color=MUTED, linewidth=0.8)
+        ax.plot(lengths, places, "o", color=ACCENT, markersize=5)
+        ax.axvline(1, color=MUTED, linewidth=0.8)
+        names = [f"{fit_text(each.name, 18)}, {describe_kernel(each.kernel)}" for each in shown]
+        ax.set_yticks(places, names)
+        ax.invert_yaxis()
+        ax.set(xlim=(first, 2 * max(*lengths, 1.0)))
+        ax.xaxis.set_major_formatter(write_tick)
+        ax.xaxis.set_minor_formatter("")
+        ax.set_xlabel("length scale")
+
+    least = int(np.argmin(lengths))
+    return [
+        Figure(
+            "lengths",
+            draw("lengths", paint, 0.9 + 0.27 * len(shown)),
+            f"Length scales of the {len(shown)} most relevant inputs on a logarithmic axis. The "
+            f"shortest is {write_number(lengths[least], 2)}, of {shown[least].name}.",
+            "Learned length scales of numbers, the most relevant first, and how smooth their "
+            "kernels are. Of one smoothness, the shorter the faster predictions change; the line "
+            "is where it is the input's whole range.",
+        )
+    ]
 
 
 def _draw_weights(model: Any) -> Figure:
@@ -142,17 +231,21 @@ def _draw_weights(model: Any) -> Figure:
 
 def _draw_search(model: Any) -> Figure:
     """Draw the trials of an automatic fit."""
-    errors, ranks = model.selection_[held_out_name(model.selection_)], model.selection_["rank"]
+    measured = held_out_name(model.selection_)
+    errors, ranks = model.selection_[measured], model.selection_["rank"]
     count, best = len(errors), int(np.argmin(errors))
     least = f"{write_number(errors[best])} at rank {ranks[best]}, in trial {best + 1}"
+    what, axis = "Mean squared error on rows held out, in units of the target's variance", None
+    if measured == "held_out_loss":
+        what, axis = "Mean loss on rows held out", "held-out loss"
+    display = SelectionDisplay(ranks, errors, *([axis] if axis else []))
     return Figure(
         "search",
-        draw("search", lambda ax: _paint_search(ax, SelectionDisplay(ranks, errors))),
+        draw("search", lambda ax: _paint_search(ax, display)),
         f"Scatter plot of the held-out error of {count} trials, by their rank. The least is "
         f"{least}.",
-        f"Mean squared error on rows held out, in units of the target's variance, for each of "
-        f"{count} trials of rank and penalty; the line is the least so far: {least}. A higher rank "
-        "is taken only where it pays.",
+        f"{what}, for each of {count} trials of rank and penalty; the line is the least so "
+        f"far: {least}. A higher rank is taken only where it pays.",
     )
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import short_name
 from polyadic.inspection._inputs import Input, list_inputs
+from polyadic.report._classes import ClassErrors, find_class_errors
+from polyadic.report._coverage import Coverage, find_coverage
 from polyadic.report._errors import Errors, find_errors
 from polyadic.report._inputs import Inputs, find_inputs
 from polyadic.report._subject import Subject
@@ -70,12 +72,16 @@ class MemberFacts:
 class Findings:
     """What a report says in numbers.
 
-    `errors` is None where no rows were kept from the fit, `inputs` where there are no rows
+    `errors` is None where no rows were kept from the fit, and for a classifier, which has
+    `class_errors` in their place; `coverage` is None where the model does not say how sure it is,
+    or has no rows to show it on, `inputs` is None where there are no rows
     to look at the model with, `data` where nothing is known of its inputs, and `learned` where
     the features were named.
     """
 
     errors: Errors | None
+    class_errors: ClassErrors | None
+    coverage: Coverage | None
     learned: Learned | None
     inputs: Inputs | None
     data: list[InputFacts] | None
@@ -92,7 +98,9 @@ def find(subject: Subject) -> Findings:
     names = [short_name(feature_map) for feature_map in model.feature_maps_]
     pairs = zip(names, map(float, model.feature_weights_), strict=True)
     return Findings(
-        errors=find_errors(subject),
+        errors=None if subject.classes else find_errors(subject),
+        class_errors=find_class_errors(subject) if subject.classes else None,
+        coverage=find_coverage(subject),
         learned=_find_learned(subject, inputs),
         inputs=inputs,
         data=_find_data(subject),
@@ -171,7 +179,7 @@ def as_json(subject: Subject, findings: Findings) -> dict[str, Any]:
     found: dict[str, Any] = _plain(asdict(findings))
     return {
         "target": subject.target,
-        "measured_on": subject.measured_on if findings.errors else None,
+        "measured_on": subject.measured_on if findings.errors or findings.class_errors else None,
         "rows": subject.rows_are if findings.inputs else None,
         "facts": dict(subject.facts),
         "cautions": list(subject.cautions),

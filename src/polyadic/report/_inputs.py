@@ -5,24 +5,36 @@ columns ─► importance; inputs, each part of a date by itself ─► curves, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.estimators._tables import schema_of
+from polyadic.inspection import InputEffects
 from polyadic.inspection._importance import find_effects, find_growths, find_strengths
 from polyadic.inspection._inputs import Input, list_columns, list_inputs
-from polyadic.inspection._partial import mean_predictions
+from polyadic.inspection._losses import measure_of
+from polyadic.inspection._means import mean_outputs
+from polyadic.inspection._outputs import Output, check_output
+from polyadic.inspection._terms import Group, respond_rows
+from polyadic.report._coverage import find_spread, has_uncertainty
+from polyadic.report._residuals import Residuals, find_residuals
 from polyadic.report._subject import Subject
 
 MAX_ROWS = 1000
 """Rows that partial dependence averages over."""
 
+MAX_CLASSES = 6
+"""Classes that have curves."""
+
 _N_CURVES = 6
+_N_SPREAD = 200  # rows that the interval around a curve is averaged over
 _RESOLUTION = 41
 _MAX_DISTINCT = 12  # values of a column that are drawn one by one
+_ROUNDING = 1e-9  # of the standard deviation of the predictions
 _LEAST_INTERACTION = 0.01  # of the standard deviation of the predictions
 
 
@@ -57,10 +69,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much a column matters, in the target's units.
+    """How much a column matters, in units of the prediction, or of the loss.
 
     `effect` is the standard deviation of its partial dependence over the rows; `growth` the
-    growth of the error when it is shuffled, and `deviation` how much that varies.
+    growth of the error when it is shuffled, and `deviation` its standard error.
     """
 
     name: str
@@ -79,7 +91,10 @@ class Curve:
     """The mean prediction at values of an input, and where its rows are.
 
     A category has `labels` and the number of rows of each; other inputs have percentiles, and what
-    is predicted at a gap where rows have gaps.  Points of a date are days since 1970.
+    is predicted at a gap where rows have gaps.  Points of a date are days since 1970.  Where there
+    are several classes, `classes` has a curve for each in place of `values`.  Between `low`
+    and `high` lies the mean 90 % interval of a row, or else lie the curves of single members;
+    `residuals` say what the model misses along the input.
     """
 
     name: str
@@ -91,23 +106,39 @@ class Curve:
     gap: float | None = None
     n_gaps: int = 0
     is_time: bool = False
+    classes: dict[str, list[float]] = field(default_factory=dict)
+    class_gaps: dict[str, float] = field(default_factory=dict)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    residuals: Residuals | None = None
+
+    @property
+    def lines(self) -> dict[str, list[float]]:
+        """What is drawn, by the names of classes."""
+        return self.classes or {"": self.values}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The two inputs that act together most: their mean predictions, first by second."""
+    """The two inputs that act together most: their mean predictions, first by second.
+
+    `label` is what these are, and `strength` is measured before any link.
+    """
 
     curves: tuple[Curve, Curve]
     values: NDArray[np.float64]
     strength: float
     places: NDArray[np.float64] | None
+    label: str = "mean prediction"
 
 
 @dataclass(frozen=True)
 class Inputs:
     """What is known of the inputs, the columns that matter most first.
 
-    `predicted_range` is the least and the greatest prediction for any of the rows.
+    `predicted_range` is the least and the greatest prediction for any of the rows, `label` what
+    curves show, and `error` what the importance is the growth of.  Curves are of `classes` where
+    there are several, the most frequent ones.
     """
 
     n_rows: int
@@ -115,6 +146,9 @@ class Inputs:
     importances: list[Importance]
     curves: list[Curve]
     pair: Pair | None
+    label: str
+    error: str
+    classes: list[str]
 
 
 def find_inputs(subject: Subject) -> Inputs | None:
@@ -122,20 +156,18 @@ def find_inputs(subject: Subject) -> Inputs | None:
     if subject.X is None:
         return None
     some = np.random.RandomState(0).permutation(len(subject.X))[:MAX_ROWS]
+    y = None if subject.y is None else subject.y[some]
+    if subject.classes and y is not None:
+        # Rows of classes that the fit did not see cannot be right.
+        some, y = some[y >= 0], y[y >= 0]
     X, model = subject.X[some], subject.model
     columns = list_columns(schema_of(model))
     groups = [column.places for column in columns]
-    effects = find_effects(model, X, groups)
+    output = _name_output(check_output(model, None), subject.classes)
+    effects = find_effects(model, X, groups, [], output)
     # A date is called what its first part is called, time itself.
     names = [subject.names[places[0]] for places in groups]
-    pairs = zip(names, effects.importances, strict=True)
-    importances = [Importance(name, float(effect)) for name, effect in pairs]
-    if subject.y is not None:
-        growths = find_growths(model, X, subject.y[some], groups)
-        importances = [
-            Importance(found.name, found.effect, float(growth.mean()), float(growth.std(ddof=1)))
-            for found, growth in zip(importances, growths, strict=True)
-        ]
+    importances = _find_importances(model, X, y, names, groups, effects)
     order = sorted(range(len(columns)), key=lambda index: -importances[index].size)
     first = _choose_curves(model, X, [place for index in order for place in groups[index]])
     inputs = list_inputs(schema_of(model))
@@ -144,17 +176,78 @@ def find_inputs(subject: Subject) -> Inputs | None:
         choose_points(subject.names[place], inputs[place], values)
         for place, values in zip(first, own, strict=True)
     ]
-    curves = find_effects(
-        model, X, [(place,) for place in first], [each.values[:, None] for each in points]
-    ).curves
+    shown = _choose_classes(effects.predicted, output)
+    residual = _find_residual(effects.predicted, y, output)
+    sure = has_uncertainty(model) and not subject.classes
+    spread = find_spread(model, X) if sure and residual is not None else None
+    curves = []
+    for values, each in zip(own, points, strict=True):
+        means = mean_outputs(model, X, [(each.place,)], [each.values[:, None]], output)
+        curve = _make_curve(values, each, means, output, shown)
+        if sure:
+            curve = _add_interval(curve, model, X, each)
+        elif not output.names:
+            curve = _add_band(curve, model, X, each, output)
+        if residual is not None:
+            found = find_residuals(values, residual, each.values, each.labels, spread)
+            curve = replace(curve, residuals=found)
+        curves.append(curve)
     predicted = effects.predicted
     return Inputs(
         len(X),
         (float(predicted.min()), float(predicted.max())),
         [importances[index] for index in order],
-        [_make_curve(*found) for found in zip(own, points, curves, strict=True)],
-        _find_pair(model, X, points, float(predicted.std())),
+        curves,
+        _find_pair(model, X, points, output),
+        output.label,
+        measure_of(model).name,
+        [output.names[place] for place in shown] if output.names else [],
     )
+
+
+def _name_output(output: Output, classes: list[str]) -> Output:
+    """Return what is looked at with classes by the names that the page has for them."""
+    if len(classes) == 2:
+        return replace(output, label=f"mean probability of {classes[1]}")
+    return replace(output, names=tuple(classes)) if classes else output
+
+
+def _find_importances(
+    model: Any,
+    X: NDArray[np.float64],
+    y: NDArray[np.float64] | None,
+    names: list[str],
+    groups: list[Group],
+    effects: InputEffects,
+) -> list[Importance]:
+    """Return the importance of each column, by shuffling where targets are known."""
+    spread = np.sqrt((effects.at_rows.std(axis=1) ** 2).sum(axis=1))
+    spread = np.where(spread > _ROUNDING * effects.predicted.std(), spread, 0.0)
+    if y is None:
+        return [Importance(*found) for found in zip(names, spread.tolist(), strict=True)]
+    growths = find_growths(model, X, y, groups)
+    means = growths.values.mean(axis=1).tolist()
+    errors = np.where(spread > 0, growths.standard_errors, 0.0).tolist()
+    found = zip(names, spread.tolist(), means, errors, strict=True)
+    return [Importance(*each) for each in found]
+
+
+def _choose_classes(predicted: NDArray[np.float64], output: Output) -> list[int]:
+    """Return the columns that are drawn: those of the classes of greatest probability."""
+    if not output.names:
+        return [0]
+    order = np.argsort(-predicted.mean(axis=0), kind="stable")[:MAX_CLASSES]
+    return sorted(order.tolist())
+
+
+def _find_residual(
+    predicted: NDArray[np.float64], y: NDArray[np.float64] | None, output: Output
+) -> NDArray[np.float64] | None:
+    """Return actual less predicted; of the second of two classes, and of none of several."""
+    if y is None or output.names:
+        return None
+    observed = (y == 1).astype(np.float64) if output.link == "logit" else y
+    return np.asarray(observed - predicted[:, 0])
 
 
 def _choose_curves(model: Any, X: NDArray[np.float64], order: list[int]) -> list[int]:
@@ -194,60 +287,122 @@ def choose_points(name: str, each: Input, values: NDArray[np.float64]) -> Points
     return Points(name, place, points, labels, few, not is_category, each.is_time)
 
 
-def _make_curve(own: NDArray[np.float64], points: Points, values: NDArray[np.float64]) -> Curve:
-    if points.labels:
-        rows, labels, values = _group_rare(points, values, len(own))
-        return Curve(points.name, [], labels, rows, values.tolist(), [])
-    there, gap = own[~np.isnan(own)], points.is_gap
-    shown = points.keep(~gap)
-    return Curve(
-        points.name,
-        shown.values.tolist(),
-        [],
-        shown.counts,
-        values[~gap].tolist(),
-        np.quantile(there, np.linspace(0.01, 0.99, 99)).tolist(),
-        float(values[gap][0]) if gap.any() else None,
-        len(own) - len(there) if gap.any() else 0,
-        points.is_time,
+def _make_curve(
+    own: NDArray[np.float64],
+    points: Points,
+    means: NDArray[np.float64],
+    output: Output,
+    shown: list[int],
+) -> Curve:
+    """Return the curve of an input from its means, a column for each class."""
+    kept, means = _group_rare(points, means[:, shown], len(own))
+    gap = kept.is_gap & (not kept.labels)
+    values, at_gap = means[~gap].T.tolist(), means[gap].reshape(-1, len(shown))
+    line = kept.keep(~gap)
+    curve = Curve(
+        kept.name, [] if kept.labels else line.values.tolist(), line.labels, line.counts, [], []
     )
+    if not kept.labels:
+        there = own[~np.isnan(own)]
+        curve = replace(
+            curve,
+            percentiles=np.quantile(there, np.linspace(0.01, 0.99, 99)).tolist(),
+            n_gaps=len(own) - len(there) if gap.any() else 0,
+            is_time=kept.is_time,
+        )
+    if not output.names:
+        return replace(curve, values=values[0], gap=float(at_gap[0, 0]) if gap.any() else None)
+    names = [output.names[place] for place in shown]
+    gaps = dict(zip(names, at_gap[0].tolist(), strict=True)) if gap.any() else {}
+    return replace(curve, classes=dict(zip(names, values, strict=True)), class_gaps=gaps)
+
+
+def _add_band(
+    curve: Curve, model: Any, X: NDArray[np.float64], points: Points, output: Output
+) -> Curve:
+    """Return a curve with the least and the greatest of what each member would say alone."""
+    alone = members_alone(model)
+    if len(alone) < 2:
+        return curve
+    kept = points.keep(~points.is_gap | bool(points.labels))
+    found = []
+    for member in alone:
+        means = mean_outputs(member, X, [(kept.place,)], [kept.values[:, None]], output)
+        found.append(_group_rare(kept, means, len(X))[1][:, 0])
+    return replace(curve, low=np.min(found, axis=0).tolist(), high=np.max(found, axis=0).tolist())
+
+
+def _add_interval(curve: Curve, model: Any, X: NDArray[np.float64], points: Points) -> Curve:
+    """Return a curve with the mean interval of a row, over some rows set to each value."""
+    kept = points.keep(~points.is_gap | bool(points.labels))
+    some = X[:_N_SPREAD]
+    rows = np.repeat(some, len(kept.values), axis=0)
+    rows[:, kept.place] = np.tile(kept.values, len(some))
+    spread = find_spread(model, rows)
+    ends = []
+    for end in (spread.low, spread.high):
+        distance = (end - spread.predicted).reshape(len(some), -1).mean(axis=0)
+        grouped = _group_rare(kept, distance[:, None], len(X))[1][:, 0]
+        ends.append((np.array(curve.values) + grouped).tolist())
+    return replace(curve, low=ends[0], high=ends[1])
+
+
+def members_alone(model: Any) -> list[Any]:
+    """Return models of one member each, which predicts in place of all; a trend is none of them."""
+    whole = sum(member.share for member in model.members_)
+    found = []
+    for member in model.members_[: len(model.alpha_)]:
+        alone = copy(model)
+        alone.members_ = [replace(member, share=whole)]
+        found.append(alone)
+    return found
 
 
 def _group_rare(
-    points: Points, values: NDArray[np.float64], n_rows: int
-) -> tuple[list[int], list[str], NDArray[np.float64]]:
+    points: Points, means: NDArray[np.float64], n_rows: int
+) -> tuple[Points, NDArray[np.float64]]:
     """Put levels of few rows together: each row of them counts once in their mean."""
     counts = np.array(points.counts)
+    if not points.labels or points.is_ordered:
+        return points, means
     rare = counts < max(5, n_rows / 100)
     rare[_MAX_DISTINCT:] = True
     rare[points.is_gap] = False
-    if points.is_ordered or not rare.any():
-        return points.counts, points.labels, values
+    if not rare.any():
+        return points, means
     kept = points.keep(~rare)
     n_rare = int(rare.sum())
-    other = np.average(values[rare], weights=counts[rare])
+    other = np.average(means[rare], axis=0, weights=counts[rare])
     # A gap is no level, and stands last.
     last = len(kept.values) - int(kept.is_gap.sum())
-    kept.labels.insert(last, f"other ({n_rare} level{'s' * (n_rare > 1)})")
-    kept.counts.insert(last, int(counts[rare].sum()))
-    return kept.counts, kept.labels, np.insert(values[~rare], last, other)
+    labels, some = list(kept.labels), list(kept.counts)
+    labels.insert(last, f"other ({n_rare} level{'s' * (n_rare > 1)})")
+    some.insert(last, int(counts[rare].sum()))
+    values = np.insert(kept.values, last, np.inf)
+    grouped = replace(kept, values=values, labels=labels, counts=some)
+    return grouped, np.insert(means[~rare], last, other, axis=0)
 
 
 def _find_pair(
-    model: Any, X: NDArray[np.float64], points: list[Points], spread: float
+    model: Any, X: NDArray[np.float64], points: list[Points], output: Output
 ) -> Pair | None:
     """Return the pair that acts together most; None where none does by much of the spread."""
     if len(points) < 2:
         return None
-    strengths = find_strengths(model, X, [(each.place,) for each in points])
+    places = [(each.place,) for each in points]
+    strengths = find_strengths(model, X, places, output.responses)
     (first, second), strength = max(strengths.items(), key=lambda item: item[1])
-    if strength < _LEAST_INTERACTION * spread:
+    responses = respond_rows(model, X)[:, list(output.responses)]
+    if strength < _LEAST_INTERACTION * float(np.sqrt(responses.var(axis=0).sum())):
         return None
     # A category comes second: it is drawn as one line for each of its levels.
     pair = sorted([points[first], points[second]], key=lambda p: (bool(p.labels), -len(p.values)))
     shown = [_common_points(each, len(X)) for each in pair]
-    places = [(each.place,) for each in shown]
-    values = mean_predictions(model, X, places, [each.values[:, None] for each in shown], 0)
+    grids = [each.values[:, None] for each in shown]
+    values = mean_outputs(model, X, [(each.place,) for each in shown], grids, output)
+    # Of several classes the one that moves most.
+    column = int(np.ptp(values, axis=(0, 1)).argmax())
+    label = f"{output.label} of {output.names[column]}" if output.names else output.label
     one, two = (
         Curve(
             each.name,
@@ -262,7 +417,7 @@ def _find_pair(
     )
     rows = X[:, [pair[0].place, pair[1].place]]
     there = None if two.labels else rows[~np.isnan(rows).any(axis=1)]
-    return Pair((one, two), values, float(strength), there)
+    return Pair((one, two), values[..., column], float(strength), there, label)
 
 
 def _common_points(points: Points, n_rows: int) -> Points:

@@ -10,7 +10,9 @@ from typing import Any
 
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import describe_kernel, write_number, write_part
-from polyadic.report._errors import Errors
+from polyadic.inspection._inputs import list_inputs
+from polyadic.report._coverage import has_uncertainty
+from polyadic.report._downloads import make_downloads
 from polyadic.report._figures import make_figures
 from polyadic.report._findings import Findings, as_json, find
 from polyadic.report._subject import Subject
@@ -50,6 +52,7 @@ def _render(subject: Subject, findings: Findings) -> str:
     environment.filters["part"] = write_part
     environment.filters["short"] = lambda value: _write(value, 2)
     environment.filters["score"] = lambda value: _write(None if value is None else round(value, 4))
+    environment.filters["error"] = lambda value: f" ± {_write(value, 2)}" if value else ""
     folder = files("polyadic.report")
     template = environment.from_string(folder.joinpath("template.html").read_text("utf-8"))
     return template.render(
@@ -58,10 +61,19 @@ def _render(subject: Subject, findings: Findings) -> str:
         style=Markup(folder.joinpath("style.css").read_text("utf-8")),
         figures=make_figures(subject, findings),
         svg=Markup,
-        cards=[] if findings.errors is None else _cards(findings.errors, subject.measured_on),
+        measured=findings.errors or findings.class_errors,
+        cards=_cards(subject, findings),
+        columns=_columns(findings),
+        downloads=make_downloads(subject, findings),
+        worst=_list_worst(subject, findings),
+        n_fit=subject.model.n_samples_fit_ if _knows_rows(subject.model) else None,
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
         n_members=len(subject.model.members_),
+        sure=has_uncertainty(subject.model),
+        n_alone=len(subject.model.alpha_),
+        banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),
+        has_loss="held_out_loss" in getattr(subject.model, "selection_", {}),
         n_trials=len(getattr(subject.model, "selection_", {}).get("stage", [])),
         parameters=_list_parameters(subject.model),
         versions=_list_versions(),
@@ -86,19 +98,78 @@ def _list_versions() -> list[tuple[str, str]]:
     return [("polyadic", __version__), ("Python", platform.python_version()), *others]
 
 
-def _cards(errors: Errors, measured_on: str) -> list[tuple[str, str, str]]:
+_LABELS = {
+    "r2": "R²",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "log_loss": "log-loss",
+    "accuracy": "accuracy",
+    "auc": "area under the ROC curve",
+}
+_SHORT = {"r2": "R²", "rmse": "RMSE", "mae": "MAE", "auc": "AUC"}
+
+
+def _knows_rows(model: Any) -> bool:
+    return hasattr(model, "n_samples_fit_")  # which files of the first versions lack
+
+
+def _columns(findings: Findings) -> list[tuple[str, str]]:
+    """Return the measures of the table of errors: their names, and their heads."""
+    if findings.class_errors is not None:
+        names = ["log_loss", "accuracy", "auc"]
+    elif findings.errors is None:
+        return []
+    else:
+        names = ["r2", "rmse", "mae"]
+        if findings.errors.loss_name is not None:
+            return [("loss", findings.errors.loss_name), *((n, _SHORT[n]) for n in names)]
+    return [(name, _SHORT.get(name, _LABELS[name])) for name in names]
+
+
+def _cards(subject: Subject, findings: Findings) -> list[tuple[str, str, str]]:
     """Return the few numbers that stand at the top: label, value, interval."""
-    labels = {"r2": "R²", "rmse": "root mean squared error", "mae": "mean absolute error"}
+    errors: Any = findings.errors or findings.class_errors
+    if errors is None:
+        return []
+    labels = dict(_LABELS)
+    if findings.errors is not None and findings.errors.loss_name is not None:
+        labels = {"loss": findings.errors.loss_name, **labels}
+    points = vars(errors.model)
     cards = [
-        (label, write_number(getattr(errors.model, name)), _write_interval(errors, name))
+        (label, write_number(points[name]), _write_interval(errors, name))
         for name, label in labels.items()
-        if getattr(errors.model, name) is not None
+        if points.get(name) is not None
     ]
-    return [*cards, (measured_on, f"{errors.rows:,}", "")]
+    if findings.errors is not None and findings.errors.below is not None:
+        aim = f"{write_part(subject.model.quantile)} asked for"
+        cards.insert(1, ("rows below the prediction", write_part(findings.errors.below), aim))
+    if findings.coverage is not None:
+        width = f"{write_number(findings.coverage.usual.width)} wide"
+        held = write_part(findings.coverage.usual.observed)
+        cards.append(("inside 90 % intervals", held, width))
+    if findings.class_errors is not None:
+        error = write_number(findings.class_errors.calibration_error, 2)
+        cards.append(("expected calibration error", error, ""))
+    return [*cards, (subject.measured_on, f"{errors.rows:,}", "")]
 
 
-def _write_interval(errors: Errors, name: str) -> str:
+def _write_interval(errors: Any, name: str) -> str:
     if name not in errors.intervals:
         return ""
     low, high = map(write_number, errors.intervals[name])
     return f"{low} to {high}"
+
+
+def _list_worst(subject: Subject, findings: Findings) -> tuple[list[str], list[list[str]]] | None:
+    """Return heads and lines of the rows of the largest errors, with their main inputs."""
+    if findings.errors is None or findings.inputs is None or not findings.errors.worst:
+        return None
+    assert subject.X is not None
+    inputs = dict(zip(subject.names, list_inputs(schema_of(subject.model)), strict=True))
+    shown = [curve.name for curve in findings.inputs.curves[:4]]
+    lines = []
+    for row, actual, predicted in findings.errors.worst:
+        numbers = [write_number(value) for value in (actual, predicted, actual - predicted)]
+        own = [inputs[name].write(inputs[name].values(subject.X[[row]]))[0] for name in shown]
+        lines.append([f"{row + 1:,}", *numbers, *own])
+    return ["row", "actual", "predicted", "difference", *shown], lines

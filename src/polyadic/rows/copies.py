@@ -9,6 +9,7 @@ Of a few combinations of levels, each with many rows, copies are rows like other
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,35 @@ from numpy.typing import NDArray
 
 from polyadic.rows.arrays import array_namespace, on_host, place_like
 from polyadic.rows.holdout import EXACT_ROWS, row_hash
-from polyadic.rows.rows import Rows
+from polyadic.rows.rows import Rows, concatenate_rows
 
 # Inputs that occur so often, on average, are a design: a few combinations of levels.
 _OFTEN, _FEW = 5, 30
 _LOOKED_AT = 10_000  # rows that are asked whether inputs repeat
+
+
+@dataclass(frozen=True)
+class SomeRows:
+    """Some rows of a piece; those of pieces add up."""
+
+    rows: Rows
+
+    def __add__(self, other: SomeRows) -> SomeRows:
+        return SomeRows(concatenate_rows([self.rows, other.rows]))
+
+
+def take_some(rows: Rows, first_row: int, n_rows: int) -> SomeRows:
+    """Return rows at even distances that say of all `n_rows` whether they are a design."""
+    step = max(1, n_rows // _LOOKED_AT)
+    return SomeRows(rows.take(slice(-first_row % step, None, step)))
+
+
+def number_rows(rows: Rows, first_row: int) -> Rows:
+    """Return rows that are held out one by one: each is a group, by its place."""
+    xp = array_namespace(rows.X)
+    ends = first_row, first_row + len(rows)
+    numbers = xp.arange(*ends, dtype=xp.int64, device=rows.X.device)
+    return Rows(rows.X, rows.y, rows.weight, numbers)
 
 
 def is_design(rows: Rows) -> bool:
@@ -30,7 +55,7 @@ def is_design(rows: Rows) -> bool:
     that were kept from the fit.  A table that is there several times over is no design, unless
     its rows are few.
     """
-    some = rows.take(slice(None, None, max(1, len(rows) // _LOOKED_AT)))
+    some = take_some(rows, 0, len(rows)).rows
     count = some.total_weight if _has_counts(some) else len(some)
     inputs, pairs = (len(np.unique(_keys(arrays))) for arrays in ([some.X], [some.X, some.y]))
     return count >= _OFTEN * inputs and (pairs > inputs or inputs < _FEW)
@@ -46,10 +71,7 @@ def separate_copies(rows: Rows) -> Rows:
         counts = on_host(rows.weight).astype(np.intp)
         rows = Rows(rows.X, rows.y).take(np.repeat(np.arange(len(rows)), counts))
     weight = np.zeros(len(rows)) if rows.weight is None else on_host(rows.weight)
-    rows = rows.take(np.lexsort([weight, _keys([rows.X, rows.y])]))
-    xp = array_namespace(rows.X)
-    numbers = xp.arange(len(rows), dtype=xp.int64, device=rows.X.device)
-    return Rows(rows.X, rows.y, rows.weight, numbers)
+    return number_rows(rows.take(np.lexsort([weight, _keys([rows.X, rows.y])])), 0)
 
 
 def _has_counts(rows: Rows) -> bool:

@@ -17,8 +17,8 @@ from polyadic.rows.arrays import array_namespace, place_like
 
 _ROUNDS = 5  # of filling rows in and learning from them
 _SHRINKAGE = 0.01  # of correlations, at least; more where rows are few
-_STEPS = 15  # of conjugate gradients
-_FAR = 3.0  # deviations from the mean at which what is filled in ends
+STEPS = 15  # of conjugate gradients
+FAR = 3.0  # deviations from the mean at which what is filled in ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Filling:
         mean, scale = place_like(self.mean, X), place_like(self.scale, X)
         part, gaps = some[rows], missing[rows]
         unit = xp.where(gaps, xp.zeros_like(part), (part - mean) / scale)
-        found = xp.clip(self._solve(unit, gaps), -_FAR, _FAR)
+        found = xp.clip(self._solve(unit, gaps), -FAR, FAR)
         X = xp.asarray(X, copy=True)
         some[rows] = xp.where(gaps, mean + scale * found, part)
         X[:, columns] = some
@@ -103,7 +103,7 @@ class Filling:
         x = unit * root
         residual = direction = -(x @ P) * gaps
         size = xp.sum(residual**2, axis=1, keepdims=True)
-        for _ in range(_STEPS):
+        for _ in range(STEPS):
             product = (direction @ P) * gaps
             curvature = xp.sum(direction * product, axis=1, keepdims=True)
             step = size / xp.where(curvature > 0, curvature, xp.inf)

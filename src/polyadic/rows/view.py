@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,15 +141,27 @@ class View:
         return array_namespace(y).stack(columns, axis=1)
 
 
+def member_responses(members: Sequence[Member], X: Any, respond: Respond) -> Iterator[Any]:
+    """Yield the share of each member that has one, for rows in their own units, column a target."""
+    xp = array_namespace(X)
+    for member in members:
+        if member.share:
+            targets = range(len(member.model.cores))
+            yield xp.stack([member.respond(X, t, respond) for t in targets], axis=1)
+
+
 def standard_prediction(members: Sequence[Member], X: Any, respond: Respond) -> Any:
     """Return the sum of the members' shares for rows in their own units, a column a target."""
+    return add_responses(member_responses(members, X, respond), members, X)
+
+
+def add_responses(responses: Iterable[Any], members: Sequence[Member], X: Any) -> Any:
+    """Return the sum of what members say, zero where none has a share."""
     xp = array_namespace(X)
     n_targets = len(members[0].model.cores)
     total = xp.zeros((len(X), n_targets), dtype=xp.float64, device=X.device)
-    for member in members:
-        if member.share:
-            for target in range(n_targets):
-                total[:, target] += member.respond(X, target, respond)
+    for response in responses:
+        total += response
     return total
 
 

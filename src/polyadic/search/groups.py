@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part
 from polyadic.rows.view import Member, View, standard_prediction
+from polyadic.search.errors import HeldOut
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import MOST_OUTPUTS, loss_trend
 from polyadic.search.trend import linear_trend
@@ -25,6 +26,7 @@ from polyadic.sources.data import Data
 MOST_STRETCH, _STRETCH_ROWS = 3.0, 20_000
 # What a row may cost under a robust loss, in median losses: those of squares, five spreads out.
 _MOST_LOSS = 50.0
+_TRAINING_ROWS = 2_000  # that held-out rows are compared with
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,7 @@ class Group:
         held = held.subset(min(1.0, limits.held_rows / n_held))
         rows = data.gather_rows(held)
         self._X, view = rows.X, data.view
+        self._own_y = on_host(rows.y).astype(np.float64)
         self._loss, self._start = view.loss, np.zeros(data.n_targets)
         if view.loss is None:
             targets = [view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
@@ -91,6 +94,49 @@ class Group:
         if seat.view not in self._scaled:
             self._scaled[seat.view] = seat.view.inputs.apply(self._X)
         return respond_on_host(compute, self._scaled[seat.view], model, seat.features.layout)
+
+    def held_out(
+        self,
+        compute: Compute,
+        pairs: Sequence[tuple[Seat, Model]],
+        shares: tuple[float, float],
+        predict: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        units: NDArray[np.float64],
+    ) -> HeldOut:
+        """Return what some members say of the held-out rows, and how wrong they are there.
+
+        `predict` makes predictions in the targets' own units of responses.
+        """
+        known = self.levels[0]
+        trend = None
+        if shares[1]:
+            trend = linear_trend(known) if self._loss is None else loss_trend(known, compute)
+        rows = known.gather_about(_TRAINING_ROWS, seed=3)
+
+        def say(X: Any, responses: list[NDArray[np.float64]]) -> tuple[list[Any], Any]:
+            said = [shares[0] / len(responses) * each for each in responses if shares[0]]
+            total = np.zeros_like(responses[0]) + sum(said)
+            if trend is not None:
+                line = standard_prediction([trend], X, compute.predict)
+                total = total + shares[1] * on_host(line)
+            return said, total
+
+        said, total = say(self._X, [self.respond(compute, *pair) for pair in pairs])
+        on_training_rows = [
+            respond_on_host(compute, seat.view.inputs.apply(rows.X), model, seat.features.layout)
+            for seat, model in pairs
+        ]
+        trained = on_host(rows.y) - predict(say(rows.X, on_training_rows)[1])
+        weight = None if rows.weight is None else on_host(rows.weight)
+        return HeldOut(
+            self._X,
+            (self._own_y - predict(total)) / units,
+            said,
+            total,
+            self._weight,
+            known,
+            np.average((trained / units) ** 2, axis=0, weights=weight),
+        )
 
     def error_of(self, compute: Compute, seat: Seat, model: Model) -> float:
         """Return the error of one member."""

@@ -41,7 +41,7 @@ def loss_trend(data: Data, compute: Compute) -> Member:
     penalty: NDArray[np.float64] | None = None
 
     def objective(values: NDArray[np.float64]) -> tuple[Member, float]:
-        member = additive_member(data.view, tables, values)
+        member = additive_member(data.view.inputs, tables, values)
         view = replace(data.view, around=member)
         found: LossSum = data.store.reduce("loss", partial(view.loss_sum, respond=respond))
         penalised = 0.0 if penalty is None else 0.5 * float((penalty @ values**2).sum())

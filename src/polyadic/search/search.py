@@ -25,12 +25,14 @@ from scipy.optimize import minimize
 from polyadic.compute import Compute
 from polyadic.members import ignore_overflow
 from polyadic.model import als, cpd
+from polyadic.model.losses import invert_link
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.samples.workers import Workers
+from polyadic.search.errors import HeldOut, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat
 from polyadic.search.learned import LearnedFeatures, learn_features
 from polyadic.search.loss_trend import loss_trend
@@ -39,6 +41,7 @@ from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Journal, NoJournal, Trial
 from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.data import Data
+from polyadic.uncertainty import Uncertainty
 
 _GAIN = 0.005  # what a trial must lower the held-out error by, relatively
 _STEP = 4.0  # factor of a move of the penalty
@@ -131,6 +134,7 @@ class Search:
         self._spent, self._level, self._step = 0.0, 0, 1 / _STEP
         self.targets = data.view.targets
         self.best: Trial | None = None
+        self._held: list[HeldOut] = []
         self.log: list[dict[str, Any]] = []
 
     def _group(self, seed: int) -> Group:
@@ -362,6 +366,7 @@ class Search:
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         shares = self._shares(trial)
+        self._held = self._held_out(trial, shares)
         if not self._is_late():
             alphas = self._alphas(trial)
 
@@ -395,6 +400,33 @@ class Search:
             )
             members.append(replace(trend, share=shares[1]))
         return members
+
+    def _held_out(self, trial: Trial, shares: tuple[float, float]) -> list[HeldOut]:
+        """Return what members that have not seen them say of the held-out rows; of no classes."""
+        loss = self._data.view.loss
+        if loss is not None and loss.stretches:
+            return []
+
+        def predict(response: NDArray[np.float64]) -> NDArray[np.float64]:
+            y = self.targets.undo(response)
+            return np.asarray(y if loss is None else invert_link(loss.link, y))
+
+        pairs = list(zip(self.seats, trial.models, strict=True))
+        chosen = [self._members_of(pairs, trial.ways, g) for g in range(len(self._groups))]
+        units = self._data.statistics.targets.scaling().scale
+        return [
+            group.held_out(self._compute, some, shares, predict, units)
+            for group, some in zip(self._groups, chosen, strict=True)
+            if some
+        ]
+
+    def uncertainty(self, members: Sequence[Member]) -> Uncertainty | None:
+        """Return how sure the members that the search has returned are; None for classes."""
+        if not self._held or self.best is None:
+            return None
+        features = next(s.features for s in self.seats if s.way in self.best.ways)
+        units = self._data.statistics.targets.scaling().scale
+        return learn_uncertainty(self._held, self._data, features, members, units, self._compute)
 
     def members(self, trial: Trial, share: float = 1.0) -> list[Member]:
         """Return the members of the mean, those of the ways that held-out rows prefer."""
@@ -512,7 +544,12 @@ class Search:
 
 
 def look_at(
-    data: Data, settings: Settings, compute: Compute, threads: Workers, seeds: Sequence[int]
+    data: Data,
+    settings: Settings,
+    compute: Compute,
+    threads: Workers,
+    seeds: Sequence[int],
+    deadline: float = np.inf,
 ) -> tuple[Data, list[LearnedFeatures]]:
     """Return the best ways to see the inputs, and the rows under the loss that a fit minimises.
 
@@ -525,7 +562,7 @@ def look_at(
     if loss is None or not loss.is_robust:
         return data, features
     short = replace(settings, effort=_FIRST_LOOK * settings.effort)
-    search = Search(data, features[:1], short, seeds[:2], compute)
+    search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
     left = _LeftOver.of(data, search, search.run())
     data = replace(data, view=replace(data.view, loss=loss.narrowed(left.relative_spread)))
     if left.is_far.mean() < _LEAST_FAR:

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.features import PurePowerFeatures, Table, Tabled, TensorLayout
+from polyadic.features import PurePowerFeatures, Table, Tabled, TensorLayout, Unused
 from polyadic.features.tables import N_KNOTS, knots
 from polyadic.model.als import Model
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import array_namespace, on_host, place_like
 from polyadic.rows.rows import Rows
+from polyadic.rows.scaling import InputScaling
 from polyadic.rows.view import Member, View
 from polyadic.sources.data import Data
 
@@ -56,7 +57,7 @@ def linear_trend(data: Data) -> Member:
     owner = np.repeat(np.arange(len(tables)), [table.n_basis for table in tables])
     blocks = np.where(is_indicator, owner, -1)
     columns = [_ridge(equations, sums.n_rows, blocks) for equations in sums.equations]
-    return additive_member(data.view, tables, np.column_stack(columns))
+    return additive_member(data.view.inputs, tables, np.column_stack(columns))
 
 
 def linear_features(data: Data) -> list[Table]:
@@ -66,7 +67,7 @@ def linear_features(data: Data) -> list[Table]:
     most = max(2, min(_MOST_LEVELS, _MOST_COLUMNS // max(1, n_categories)))
     triples = zip(data.inputs.n_levels, data.statistics.gaps > 0, ends.T, strict=True)
     return [
-        _level_features(min(n_levels, most), bool(gaps))
+        level_features(min(n_levels, most), bool(gaps))
         if n_levels
         else _number_features(*_sound_range(*range_), bool(gaps))
         for n_levels, gaps, range_ in triples
@@ -89,7 +90,7 @@ def _number_features(low: float, high: float, has_gaps: bool) -> Table:
     return Table(low, high, values, gap=float(N_KNOTS))
 
 
-def _level_features(n_levels: int, has_gaps: bool) -> Table:
+def level_features(n_levels: int, has_gaps: bool) -> Table:
     """Return an indicator for each level, and one for gaps; that of none of them is zero."""
     values = np.zeros((n_levels + 2 + has_gaps, n_levels + has_gaps))
     values[:n_levels, :n_levels] = np.eye(n_levels)
@@ -129,14 +130,19 @@ def look_up(table: Table, x: Any) -> Any:
 
 
 def additive_member(
-    view: View, tables: Sequence[Table], coefficients: NDArray[np.float64]
+    scaling: InputScaling, tables: Sequence[Table | None], coefficients: NDArray[np.float64]
 ) -> Member:
     """Return Σ_d ψ_d(x_d)·β_d + β₀ as a member: a column of coefficients a target, β₀ last.
 
-    Each input's table has a column of ones, and one for each target.
+    Each input's table has a column of ones, and one for each target; an input without a table
+    takes no part.
     """
-    inputs, first = [], 0
+    inputs: list[Tabled | Unused] = []
+    first = 0
     for table in tables:
+        if table is None:
+            inputs.append(Unused())
+            continue
         own = coefficients[first : first + table.n_basis]
         values = np.hstack([np.ones((len(table.values), 1)), table.values @ own])
         inputs.append(
@@ -144,11 +150,9 @@ def additive_member(
         )
         first += table.n_basis
     layout = TensorLayout((PurePowerFeatures(),), tuple(inputs))
-    n_targets = coefficients.shape[1]
-    cores = tuple(
-        _sum_cores(len(tables), t, n_targets, coefficients[-1, t]) for t in range(n_targets)
-    )
-    return Member(view.inputs, layout, Model(cores, np.ones(1)))
+    n_targets, n_used = coefficients.shape[1], len(layout.core_sizes)
+    cores = tuple(_sum_cores(n_used, t, n_targets, coefficients[-1, t]) for t in range(n_targets))
+    return Member(scaling, layout, Model(cores, np.ones(1)))
 
 
 def _sum_cores(n_inputs: int, target: int, n_targets: int, constant: float) -> Cores:

@@ -16,7 +16,13 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.losses import LossSum
 from polyadic.rows.arrays import to_device
-from polyadic.rows.copies import is_design, merge_copies, separate_copies
+from polyadic.rows.copies import (
+    is_design,
+    merge_copies,
+    number_rows,
+    separate_copies,
+    take_some,
+)
 from polyadic.rows.holdout import EXACT_ROWS, Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
@@ -92,10 +98,12 @@ class ArraySource:
 def bring_few(data: Data, scale_inputs: bool) -> Data:
     """Return rows from elsewhere as arrays, copies merged, where they are few; else as they are.
 
-    An automatic fit amplifies rounding: it is the one in memory if it begins with its bits.
+    An automatic fit amplifies rounding: it is the one in memory if it begins with its bits.  Many
+    rows of a few combinations of levels are held out one by one, as those in memory are.
     """
     if data.n_rows > EXACT_ROWS:
-        return data
+        some = data.store.reduce("some", partial(take_some, n_rows=data.n_rows)).rows
+        return replace(data, store=data.store.numbered()) if is_design(some) else data
     with closing(data):
         source = ArraySource(data.gather_rows(None), data.inputs, data.single_target)
         here = source.data(scale_inputs, merge=True)
@@ -171,6 +179,10 @@ class ArrayStore:
     def gather(self, part: Part | None) -> ArrayStore:
         """Return the rows of a part, where they are."""
         return self if part is None else self.restrict(part)
+
+    def numbered(self) -> ArrayStore:
+        """Return the rows with a number each."""
+        return ArrayStore(number_rows(self.rows, 0), self._device)
 
     def reserve_memory(self, compute: Compute) -> None:
         """Set nothing aside: rows that users hold do not count towards the limit."""

@@ -16,7 +16,8 @@ None, NaN, NaT and NA are gaps; the text "nan" is not.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +36,8 @@ _TIMES = (dt.date, np.datetime64)  # a datetime is a date, and so is a timestamp
 _DURATIONS = (dt.timedelta, np.timedelta64)
 _DAY = 86_400e6  # microseconds
 _EPOCH = dt.datetime(1970, 1, 1)
+_JOINED_ROWS = 4096
+_MOST_EXACT = 2**53  # from here on doubles do not tell whole numbers apart
 # What holds something that has no place among numbers, and what to do about it.
 _REMEDIES = {
     "Period": "Pass its start: X[name].dt.to_timestamp().",
@@ -56,7 +59,8 @@ class Values:
     array : ndarray of shape (n,), optional
         Numbers, or microseconds of wall time; NaN where there is a gap.
     items : list, optional
-        What a category has in each row, and `is_gap`, where that is nothing.
+        What a category has in each row, and `is_gap`, where that is nothing; also whole numbers
+        that doubles do not tell apart.
     order : tuple, optional
         Levels of an ordered category, the least one first.
     zone : str, optional
@@ -128,6 +132,33 @@ class Table:
         return _read_array(column, zone, label)
 
 
+def read_numbers(X: Any) -> NDArray[np.float64] | None:
+    """Return a frame of nothing but numbers and flags as one array; None for any other table.
+
+    That is what `Table` reads column by column, but sooner.
+    """
+    if not is_frame(X):
+        return None
+    frame = _frame_of(X)
+    columns = list(frame.iter_columns())
+    if not all(_is_number(column.dtype) for column in columns):
+        return None
+    if len({column.dtype for column in columns}) == 1:  # else pandas may make objects of them
+        array = frame.to_numpy()
+        if array.dtype.kind in "biuf":
+            return np.ascontiguousarray(array, dtype=np.float64)
+    return join_columns([_cast_numbers(column)[:, None] for column in columns])
+
+
+def join_columns(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return columns as one array, some rows at a time: what is written then stays near."""
+    found = np.empty((len(parts[0]), sum(part.shape[1] for part in parts)))
+    for first in range(0, len(found), _JOINED_ROWS):
+        rows = slice(first, first + _JOINED_ROWS)
+        np.concatenate([part[rows] for part in parts], axis=1, out=found[rows])
+    return found
+
+
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table with names of columns, and in memory."""
     return bool(nw.dependencies.is_into_dataframe(X))
@@ -187,9 +218,9 @@ def _text_names(names: Iterable[Any]) -> tuple[str, ...] | None:
 def _read_series(series: Any, zone: str | None, label: str) -> Values:
     """Read a column of a data frame by its data type."""
     dtype = series.dtype
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        array = series.cast(nw.Float64).to_numpy()
-        return Values("number", np.asarray(array, dtype=np.float64))
+    if _is_number(dtype):
+        array = _cast_numbers(series)
+        return _exact(array, series.to_list) if dtype.is_integer() else Values("number", array)
     if dtype in (nw.Categorical, nw.Enum):
         return _read_category(series, label)
     if dtype == nw.String:
@@ -200,6 +231,26 @@ def _read_series(series: Any, zone: str | None, label: str) -> Values:
         passed = series.dt.total_microseconds().cast(nw.Float64).to_numpy()
         return Values("number", np.asarray(passed, dtype=np.float64) / _DAY)
     return _read_objects(series.to_list(), zone, label)
+
+
+def _is_number(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def _cast_numbers(series: Any) -> NDArray[np.float64]:
+    if not series.dtype.is_integer():
+        return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    # Arrow does not cast whole numbers that doubles cannot tell apart.
+    gaps = np.asarray(series.is_null().to_numpy(), dtype=bool)
+    whole = series.fill_null(0) if gaps.any() else series
+    return np.where(gaps, np.nan, np.asarray(whole.to_numpy()).astype(np.float64))
+
+
+def _exact(array: NDArray[np.float64], items: Callable[[], list[Any]]) -> Values:
+    """Return whole numbers, and what they are where doubles do not tell them apart."""
+    if not (np.abs(array) >= _MOST_EXACT).any():
+        return Values("number", array)
+    return Values("number", array, items(), np.isnan(array))
 
 
 def _category(series: Any, order: tuple[Level, ...] = ()) -> Values:
@@ -238,17 +289,38 @@ def _ordered_levels(series: Any) -> list[Any]:
 
 
 def _read_times(series: Any, zone: str | None) -> Values:
-    own = None
+    own, shift = None, dt.timedelta()
     if series.dtype == nw.Date:
         series = series.cast(nw.Datetime("us"))
     else:
         own = series.dtype.time_zone
     if own is not None:
+        offset = None if zone is None else fixed_offset(zone)
         if zone is not None and zone != own:
-            series = series.dt.convert_time_zone(zone)
+            # Not every library knows of zones that are a fixed time away from UTC.
+            series = series.dt.convert_time_zone(zone if offset is None else "UTC")
+            shift = offset or dt.timedelta()
         series = series.dt.replace_time_zone(None)
     passed = series.dt.timestamp("us").cast(nw.Float64).to_numpy()
-    return _times(np.asarray(passed, dtype=np.float64), own)
+    microseconds = np.asarray(passed, dtype=np.float64) + shift / dt.timedelta(microseconds=1)
+    return _times(microseconds, own)
+
+
+def fixed_offset(zone: str) -> dt.timedelta | None:
+    """Return how far a zone is from UTC where its name says so, such as +02:00; else None."""
+    found = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{2}):?(\d{2})(?::?(\d{2}))?", zone)
+    if found is not None:
+        sign, *clock = found.groups()
+        hours, minutes, seconds = (int(part or 0) for part in clock)
+        size = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        return size if sign == "+" else -size
+    minutes_away = re.fullmatch(r"pytz\.FixedOffset\((-?\d+)\)", zone)
+    return None if minutes_away is None else dt.timedelta(minutes=int(minutes_away[1]))
+
+
+def _zone_of(name: str) -> dt.tzinfo:
+    offset = fixed_offset(name)
+    return ZoneInfo(name) if offset is None else dt.timezone(offset)
 
 
 def _times(microseconds: NDArray[np.float64], zone: str | None) -> Values:
@@ -259,7 +331,9 @@ def _times(microseconds: NDArray[np.float64], zone: str | None) -> Values:
 def _read_array(column: NDArray[Any], zone: str | None, label: str) -> Values:
     """Read a column of an array."""
     kind = column.dtype.kind
-    if kind in "biuf":
+    if kind in "iu":
+        return _exact(column.astype(np.float64), column.tolist)
+    if kind in "bf":
         return Values("number", column.astype(np.float64))
     if kind == "M":
         return _times(_microseconds(column.astype("datetime64[us]")), None)
@@ -305,7 +379,8 @@ def _read_objects(items: list[Any], zone: str | None, label: str) -> Values:
     if meaning is None:
         return Values("gaps", array)
     array[~gaps] = [_NUMBER_OF[meaning](item) for item in _present(items, gaps)]
-    return Values("number", array)
+    is_whole = all(issubclass(kind, int | np.integer) for kind in found)
+    return _exact(array, lambda: items) if is_whole else Values("number", array)
 
 
 def _present(items: list[Any], gaps: NDArray[np.bool_]) -> Iterator[Any]:
@@ -344,7 +419,9 @@ _MEANINGS: dict[str, tuple[type, ...]] = {
 _NUMBER_OF: dict[str, Any] = {
     "number": float,
     "duration": lambda item: _microseconds(np.array(item, "timedelta64[us]")) / _DAY,
-    "time of day": lambda item: item.hour + item.minute / 60 + item.second / 3600,
+    "time of day": lambda item: (
+        item.hour + item.minute / 60 + (item.second + item.microsecond / 1e6) / 3600
+    ),
 }
 
 
@@ -360,7 +437,7 @@ def _read_datetimes(
             "Give all of them one: pandas.to_datetime(X[name], utc=True)."
         )
     own = zones.pop() if len(zones) == 1 else "UTC"
-    wall = ZoneInfo(zone or own) if own is not None else None
+    wall = _zone_of(zone or own) if own is not None else None
     array = np.full(len(items), np.nan)
     array[~gaps] = [
         ((time.astimezone(wall).replace(tzinfo=None) if wall else time) - _EPOCH)

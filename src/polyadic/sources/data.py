@@ -59,6 +59,9 @@ class Store(Protocol):
     def gather(self, part: Part | None) -> MemoryStore:
         """Return the rows of a part in memory: the device's, for rows that are on one."""
 
+    def numbered(self) -> Store:
+        """Return the rows with a number each, by which they are held out one by one."""
+
     def reserve_memory(self, compute: Compute) -> None:
         """Set aside what of the memory limit is taken by other things than a fit's state."""
 
@@ -292,6 +295,10 @@ class PartStore:
     def gather(self, part: Part | None) -> MemoryStore:
         """Return the rows in memory."""
         return self._whole.gather(part or self._part)
+
+    def numbered(self) -> Store:
+        """Return these rows with the numbers that they have among all."""
+        return PartStore(self._whole.numbered(), self._part)
 
     def reserve_memory(self, compute: Compute) -> None:
         """Set memory aside as the whole store does."""

@@ -14,7 +14,7 @@ TIME, DAY_OF_YEAR, WEEKDAY, TIME_OF_DAY = "", "day of year", "weekday", "time of
 DATE_PARTS = (TIME, DAY_OF_YEAR, WEEKDAY, TIME_OF_DAY)
 # At a gap, time itself says so.  Were all parts gaps, always together, then no row would tell what
 # one of them does alone, and a model would be free to say anything of it.
-_AT_GAPS = {DAY_OF_YEAR: 183.0, WEEKDAY: 3.0, TIME_OF_DAY: 12.0}
+AT_GAPS = {DAY_OF_YEAR: 183.0, WEEKDAY: 3.0, TIME_OF_DAY: 12.0}
 
 
 def date_part(microseconds: NDArray[np.float64], part: str) -> NDArray[np.float64]:
@@ -28,7 +28,7 @@ def date_part(microseconds: NDArray[np.float64], part: str) -> NDArray[np.float6
         return microseconds / _DAY
     is_gap = np.isnan(microseconds)
     there = np.where(is_gap, 0.0, microseconds)
-    return np.asarray(np.where(is_gap, _AT_GAPS[part], _cyclic_part(there, part)))
+    return np.asarray(np.where(is_gap, AT_GAPS[part], _cyclic_part(there, part)))
 
 
 def _cyclic_part(microseconds: NDArray[np.float64], part: str) -> NDArray[np.float64]:

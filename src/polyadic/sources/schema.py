@@ -21,10 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.rows.inputs import Inputs
-from polyadic.sources.columns import Kind, Level, Table, Values, is_gap
+from polyadic.sources.columns import (
+    Kind,
+    Level,
+    Table,
+    Values,
+    is_gap,
+    join_columns,
+    read_numbers,
+)
 from polyadic.sources.dates import date_part
 
-COLUMN_KINDS = ("number", "category", "order", "date")
+COLUMN_KINDS = ("number", "category", "order", "date", "gaps")
 
 
 class TableWarning(UserWarning):
@@ -39,8 +47,8 @@ class Column:
     ----------
     name : str
         Of the column; x0, x1, … where columns have none.
-    kind : {"number", "category", "order", "date"}
-        What it holds.
+    kind : {"number", "category", "order", "date", "gaps"}
+        What it holds; of nothing but gaps nothing was learned, and all that comes is a gap.
     levels : tuple
         Of a category, the most frequent one first, or of an order, the least one first.
     parts : tuple of str
@@ -77,7 +85,7 @@ class Column:
 
     def encode(self, values: Values, label: str) -> NDArray[np.float64]:
         """Return the inputs that the values of this column become, a column each."""
-        if values.gaps.all():  # nothing says of what kind they are
+        if self.kind == "gaps" or values.gaps.all():  # nothing says of what kind they are
             nothing = np.full(len(values.gaps), np.nan)
             return np.column_stack([date_part(nothing, part) for part in self.parts or ("",)])
         if self.kind == "date":
@@ -127,13 +135,19 @@ def is_plain(X: Any) -> bool:
     return isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
 
 
-def count_gaps(X: NDArray[Any]) -> NDArray[np.int64]:
+def as_numbers(X: Any) -> NDArray[Any] | None:
+    """Return a table that holds nothing but numbers as an array; None for any other."""
+    return X if is_plain(X) else read_numbers(X)
+
+
+def count_gaps(X: NDArray[Any], names: Sequence[str] | None = None) -> NDArray[np.int64]:
     """Return the number of gaps in each column of an array; raise where it has infinity."""
     n_gaps = np.zeros(X.shape[1], dtype=np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = X.sum(axis=0, dtype=np.float64)  # finite where all numbers are
     for place in np.flatnonzero(~np.isfinite(sums)).tolist():
-        column = _without_infinity(X[:, place], f"column {place}")
+        label = f"column {place}" if names is None else f"column {names[place]!r}"
+        column = _without_infinity(X[:, place], label)
         n_gaps[place] = np.count_nonzero(np.isnan(column))
     return n_gaps
 
@@ -185,21 +199,20 @@ class Surprises:
 
     def message(self, schema: Schema) -> str | None:
         """Return what to tell about them; None where there are none."""
+        had_none = [column.kind == "gaps" for column in schema.columns]
+        levels = [0 if none else n for n, none in zip(self.levels, had_none, strict=True)]
+        values = [n if none else 0 for n, none in zip(self.levels, had_none, strict=True)]
         names = [column.name for column in schema.columns]
         found = [
-            (what, [f"{n} in {name!r}" for n, name in zip(counts, names, strict=True) if n])
-            for what, counts in (
-                ("levels that the fit did not see", self.levels),
-                ("gaps where it had none", self.gaps),
+            (what, fate, [f"{n} in {name!r}" for n, name in zip(counts, names, strict=True) if n])
+            for what, fate, counts in (
+                ("levels that the fit did not see", "predicted as the average level", levels),
+                ("gaps where it had none", "predicted as an average value", self.gaps),
+                ("values where it had none", "left out", values),
             )
         ]
-        told = [f"{what} ({_some(each)})" for what, each in found if each]
-        if not told:
-            return None
-        return (
-            f"The rows to predict have {' and '.join(told)}. They are predicted as the average "
-            "level."
-        )
+        told = [f"{what} ({_some(each)}), which are {fate}" for what, fate, each in found if each]
+        return f"The rows to predict have {'; and '.join(told)}." if told else None
 
     def warn(self, schema: Schema, stacklevel: int = 2) -> None:
         """Warn once about all of them."""
@@ -289,10 +302,11 @@ class Schema:
         encoded : Encoded
             An array of doubles, and counts of what the fit had not seen.
         """
-        if is_plain(X) and self.is_numeric:
-            return self._encode_numbers(X)
         table = Table(X)
         self.check_columns(table.names, len(table))
+        numbers = as_numbers(X) if self.is_numeric else None
+        if numbers is not None:
+            return self.encode_numbers(numbers)
         parts, unseen, gaps = [], [], []
         for place, column in enumerate(self.columns):
             values = table.read(place, column.zone, as_text=column.has_text)
@@ -303,13 +317,13 @@ class Schema:
             gaps.append(0 if column.n_gaps else n_gaps)
             unseen.append(_count_unseen(column, part, n_gaps))
         surprises = Surprises(tuple(unseen), tuple(gaps))
-        return Encoded(same_gaps(np.concatenate(parts, axis=1)), surprises)
+        return Encoded(same_gaps(join_columns(parts)), surprises)
 
-    def _encode_numbers(self, X: NDArray[Any]) -> Encoded:
+    def encode_numbers(self, X: NDArray[Any]) -> Encoded:
         """Return an array of numbers as it is, and what the fit had not seen."""
-        self.check_columns(None, X.shape[1])
         X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        n_gaps = count_gaps(X)
+        names = [column.name for column in self.columns]
+        n_gaps = count_gaps(X, names if self.has_names else None)
         for place in np.flatnonzero(n_gaps).tolist():
             self._require_whole(int(n_gaps[place]), place, np.isnan(X[:, place]))
         return Encoded(same_gaps(X, n_gaps), self.unseen_gaps(n_gaps.tolist()))
@@ -332,7 +346,7 @@ class Schema:
     def whole(self) -> Schema:
         """Return the schema of a fit that takes numbers only; raise where there is more."""
         for place, column in enumerate(self.columns):
-            if column.kind != "number":
+            if column.kind not in ("number", "gaps"):
                 held = {"category": "categories", "order": "ordered categories", "date": "dates"}
                 raise ValueError(
                     f"Named feature maps need numbers, but {self.label(place)} holds "
@@ -340,12 +354,14 @@ class Schema:
                 )
         return replace(self, is_whole=True)
 
-    def with_gaps(self, n_gaps: Sequence[int]) -> Schema:
-        """Return the schema with the gaps of each input, as far as it did not know of them."""
+    def with_gaps(self, n_gaps: Sequence[int], n_rows: int) -> Schema:
+        """Return the schema with the gaps of each input in so many rows that a fit learns from."""
         found = dict(zip(self.inputs.names, n_gaps, strict=True))
-        columns = [
-            replace(each, n_gaps=max(each.n_gaps, int(found[each.name]))) for each in self.columns
-        ]
+        columns = []
+        for each in self.columns:
+            here = int(found[each.name])
+            kind: Kind = "gaps" if here == n_rows else each.kind
+            columns.append(replace(each, kind=kind, n_gaps=max(each.n_gaps, here)))
         return replace(self, columns=tuple(columns))
 
     def check_columns(self, names: Sequence[str] | None, n_columns: int) -> None:
@@ -386,7 +402,7 @@ def explain_columns(names: list[str], expected: list[str]) -> str:
 def _count_unseen(column: Column, encoded: NDArray[np.float64], n_gaps: int) -> int:
     if column.kind == "category":
         return int(np.count_nonzero(encoded == len(column.levels)))
-    if column.kind == "order":
+    if column.kind in ("order", "gaps"):
         return int(np.count_nonzero(np.isnan(encoded))) - n_gaps
     return 0
 

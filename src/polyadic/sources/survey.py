@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.sources.columns import Kind, Level, Table, Values, is_gap, mixed_types, plain_level
+from polyadic.sources.columns import (
+    Kind,
+    Level,
+    Table,
+    Values,
+    is_gap,
+    mixed_types,
+    plain_level,
+)
 from polyadic.sources.dates import DateRange
 from polyadic.sources.schema import Column, Schema, count_gaps, is_plain
 
@@ -271,11 +279,19 @@ class Survey:
 
 
 def learn_schema(
-    X: Any, categorical_features: Any = FROM_DTYPE, weight: NDArray[np.float64] | None = None
+    X: Any,
+    categorical_features: Any = FROM_DTYPE,
+    weight: NDArray[np.float64] | None = None,
+    numbers: NDArray[Any] | None = None,
 ) -> tuple[Schema, list[str]]:
-    """Return the schema of training rows, and what about them their owner should look at."""
-    if is_plain(X) and not any(named_columns(categorical_features, None, X.shape[1])):
-        return Schema.of_numbers(None, X.shape[1], count_gaps(X)), []
+    """Return the schema of training rows, and what about them their owner should look at.
+
+    `numbers` is the table as an array, where it holds nothing but numbers.
+    """
+    if numbers is not None:
+        names = None if is_plain(X) else Table(X).names
+        if not any(named_columns(categorical_features, names, numbers.shape[1])):
+            return Schema.of_numbers(names, numbers.shape[1], count_gaps(numbers, names)), []
     survey = Survey.of(X, categorical_features, weight)
     return survey.schema(), survey.doubts()
 

@@ -18,12 +18,15 @@ from polyadic.features import FeatureMap, Table, TensorLayout
 from polyadic.features.tables import N_KNOTS
 from polyadic.members import Member
 from polyadic.model.als import Model
+from polyadic.model.error_distribution import ErrorDistribution
+from polyadic.model.posterior import CorePosterior
 from polyadic.rows.filling import Filling
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.sources.dates import DATE_PARTS
 from polyadic.sources.schema import COLUMN_KINDS, Column, Schema
 from polyadic.storage.container import Container
 from polyadic.storage.values import Decoder, Encoder, ModelFileError
+from polyadic.uncertainty import N_BESIDE, LearnedScale, PosteriorScale, Uncertainty
 
 __all__ = ["ModelFileError", "SavedModel"]
 
@@ -110,6 +113,8 @@ class SavedModel:
         n_inputs = n_columns if schema is None else _check_schema(schema, n_columns)
         for member in members:
             _check_member(member, n_inputs, len(targets.mean))
+        if "uncertainty_" in self.fitted:
+            _check_uncertainty(self.fitted["uncertainty_"], n_inputs, len(targets.mean))
         names = self.fitted.get("feature_names_in_")
         if names is not None:
             fits = isinstance(names, np.ndarray) and names.shape == (n_columns,)
@@ -189,6 +194,50 @@ def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:
         sound = tuple(len(core) for core in cores) == layout.core_sizes and len(ranks) == 1
         sound = sound and all(core.ndim == 2 and core.dtype == kind for core in cores)
         _require(sound and ranks != {(0,)}, "its cores do not fit its feature maps.")
+
+
+def _check_uncertainty(found: Any, n_inputs: int, n_targets: int) -> None:
+    """Raise unless what is said of errors fits the inputs and the targets."""
+    sound = isinstance(found, Uncertainty) and len(found.errors) == n_targets
+    sound = sound and _is_real(found.units, n_targets) and _is_real(found.noise, n_targets)
+    sound = sound and all(map(_is_distribution, found.errors))
+    _require(sound, "its distribution of errors does not hold together.")
+    scale = found.scale
+    if isinstance(scale, LearnedScale):
+        _check_member(scale.familiarity, n_inputs, 1)
+        for model in scale.models:
+            _check_member(model, n_inputs + N_BESIDE, 1)
+        ends = (scale.low, scale.high)
+        sound = len(scale.models) == n_targets and scale.bounds.shape == (n_targets, 2)
+        sound = sound and _is_real(scale.bounds.reshape(-1))
+        sound = sound and all(_is_real(each, n_inputs, finite=False) for each in ends)
+        sound = sound and type(scale.n_members) is int and isinstance(scale.least, float)
+    else:
+        _require(isinstance(scale, PosteriorScale), "its errors have no scale.")
+        sound = _is_real(scale.noise, n_targets) and len(scale.members) == len(scale.posteriors)
+        for member, posteriors in zip(scale.members, scale.posteriors, strict=sound):
+            _check_member(member, n_inputs, n_targets)
+            sound = sound and len(posteriors) == n_targets
+            sound = sound and all(_fits_core(each, member) for each in posteriors)
+    _require(sound, "the scale of its errors does not hold together.")
+
+
+def _is_distribution(errors: Any) -> bool:
+    """Whether a distribution of errors is sound."""
+    sound = isinstance(errors, ErrorDistribution) and _is_real(errors.errors)
+    sound = sound and _is_real(errors.levels, len(errors.errors))
+    numbers = (errors.freedom, errors.below, errors.above, errors.deviation)
+    return bool(sound and all(isinstance(each, float) and 0 < each < np.inf for each in numbers))
+
+
+def _fits_core(posterior: Any, member: Member) -> bool:
+    """Whether a posterior is that of a core of a member."""
+    sizes = member.layout.core_sizes
+    sound = isinstance(posterior, CorePosterior) and posterior.core in range(len(sizes))
+    unknowns = member.model.cores[0][posterior.core].size * (2 if member.layout.is_complex else 1)
+    root = posterior.root
+    sound = sound and isinstance(root, np.ndarray) and root.dtype == np.float64
+    return bool(sound and root.ndim == 2 and len(root) == unknowns and np.isfinite(root).all())
 
 
 def _check_input_scaling(scaling: InputScaling, n_inputs: int) -> None:

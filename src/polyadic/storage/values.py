@@ -25,24 +25,31 @@ from polyadic import features
 from polyadic.features import FeatureMap, Plain, Quantized, Table, Tabled, TensorLayout, Unused
 from polyadic.members import InputSummary, Member
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
+from polyadic.model.error_distribution import ErrorDistribution
+from polyadic.model.posterior import CorePosterior
 from polyadic.rows.filling import Filling
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.search.trials import Trial
 from polyadic.sources.schema import Column, Schema
+from polyadic.uncertainty import LearnedScale, PosteriorScale, Uncertainty
 
 # All that files hold, under the names that version 1 gave them.
 RECORDS: dict[str, type] = {
     "Column": Column,
+    "CorePosterior": CorePosterior,
     "Epoch": Epoch,
+    "ErrorDistribution": ErrorDistribution,
     "Filling": Filling,
     "Fit": Fit,
     "InputScaling": InputScaling,
     "InputSummary": InputSummary,
+    "LearnedScale": LearnedScale,
     "Member": Member,
     "Model": Model,
     "Record": Record,
     "Sweep": Sweep,
     "Plain": Plain,
+    "PosteriorScale": PosteriorScale,
     "Quantized": Quantized,
     "Schema": Schema,
     "Table": Table,
@@ -50,6 +57,7 @@ RECORDS: dict[str, type] = {
     "TargetScaling": TargetScaling,
     "TensorLayout": TensorLayout,
     "Trial": Trial,
+    "Uncertainty": Uncertainty,
     "Unused": Unused,
 }
 _NAMES = {record: name for name, record in RECORDS.items()}

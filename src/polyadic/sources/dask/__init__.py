@@ -197,6 +197,11 @@ class DaskStore:
         rows = self._cluster.combine("gather", worker.take_part, concatenate_rows, part=part)
         return ArrayStore(rows)
 
+    def numbered(self) -> DaskStore:
+        """Give every row on the workers a number."""
+        self._cluster.change("number", worker.number_chunk)
+        return self
+
     def reserve_memory(self, compute: Compute) -> None:
         """Set nothing aside: the limit is that of a worker."""
 

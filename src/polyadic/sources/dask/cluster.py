@@ -276,6 +276,21 @@ class Cluster:
                     for chunk, home, held in zip(self._chunks, homes, holders, strict=True)
                 ]
 
+    def change(self, name: str, task: Callable[[Any], Any]) -> None:
+        """Put what a task makes of each chunk, at its home, in its place."""
+        pairs = zip(self._chunks, self._homes, strict=True)
+        self._chunks = [
+            self._client.submit(
+                task,
+                chunk,
+                key=self._key(name, index),
+                workers=[home],
+                allow_other_workers=True,
+            )
+            for index, (chunk, home) in enumerate(pairs)
+        ]
+        self._place()
+
     def _move(self, chunk: Any, home: str) -> Any:
         """Have a chunk copied to a worker; the one it comes from is let go."""
         # Other workers are allowed in case this one dies before the chunk arrives.

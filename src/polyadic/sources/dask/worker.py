@@ -25,6 +25,7 @@ from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
+from polyadic.rows.copies import number_rows
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows
 from polyadic.rows.view import View
@@ -187,6 +188,12 @@ def count_given(chunk: Chunk) -> int:
 def take_part(chunk: Chunk, part: Part | None) -> Rows:
     """Return the rows of a part."""
     return chunk.rows if part is None else part.take(chunk.rows)
+
+
+def number_chunk(chunk: Chunk) -> Chunk:
+    """Return a chunk whose rows have numbers, by which they are held out one by one."""
+    rows = number_rows(chunk.rows, chunk.number * _PARTITION_ROWS)
+    return Chunk(chunk.number, rows, chunk.n_given)
 
 
 def move(chunk: Chunk) -> Chunk:

@@ -50,8 +50,9 @@ def encode_batch(file: RowFile, batch: Any, names: Sequence[str], schema: Schema
 
 
 def kinds_of(schema: Schema, names: Sequence[str]) -> dict[str, str]:
-    """Return what the columns of a fit are in a file that names them so."""
-    return {name: _kind_of(column) for name, column in zip(names, schema.columns, strict=True)}
+    """Return what the columns of a fit are in a file that names them so, if they are anything."""
+    pairs = zip(names, schema.columns, strict=True)
+    return {name: _kind_of(column) for name, column in pairs if column.kind != "gaps"}
 
 
 def _kind_of(column: Column) -> str:

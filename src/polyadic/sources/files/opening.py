@@ -35,7 +35,7 @@ def open_rows(
     path : path, or list of paths
         Parquet, CSV, Excel, npy or npz files, by their endings; CSV files may be compressed, and
         of a workbook the first sheet is read.  A folder stands for the files in it
-        and in the folders in it, a glob such as "rows/*.parquet" for those it matches, both
+        and in the folders in it, a glob such as ``"rows/*.parquet"`` for those it matches, both
         sorted by name.  A folder in it that is called "year=2020" gives its files a column
         "year".
     target : str or list of str, optional

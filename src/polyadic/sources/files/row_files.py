@@ -81,11 +81,11 @@ class Block:
         return f"Row {self.first_row + row + 1} of {path}{group}"
 
     def more(self, rows: NDArray[np.bool_], most: int = 5) -> str:
-        """Say which rows of this block are so besides the first, if there are any."""
+        """Say which rows of this block have it neither, besides the first, if there are any."""
         others = np.flatnonzero(rows)[1:]
         shown = [str(self.first_row + row + 1) for row in others[:most].tolist()]
         left = f" and {len(others) - most} more" if len(others) > most else ""
-        return f", and so are rows {', '.join(shown)}{left}" if shown else ""
+        return f", nor have rows {', '.join(shown)}{left}" if shown else ""
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,8 @@ class RowSource:
         if self.is_plain and not any(named):
             gaps = np.zeros(len(self.names), dtype=np.int64)
             for values in self._rows():
-                counts = slice(None) if self.weight is None else values[-1] > 0
+                has_weight = len(values) > len(self.names) + len(self.targets)
+                counts = values[-1] > 0 if has_weight else slice(None)
                 gaps += np.isnan(values[: len(self.names), counts]).sum(axis=1)
             return Schema.of_numbers(self.names, len(self.names), gaps), []
         total, tally = None, Tally(len(self.names))
@@ -145,10 +146,11 @@ class RowSource:
         """Return what the rows that count tell about their columns; an error names the file."""
         import pyarrow
 
-        weight = None
-        if self.weight is not None:
-            batch = batch.filter(number_rows(batch, [self.weight])[0] > 0)
-            weight = number_rows(batch, [self.weight])[0]
+        weight = None if self.weight is None else number_rows(batch, [self.weight])[0]
+        if self._classes is not None:
+            weight = self._classes.weigh(self._targets(file, batch)[0], weight)
+        if weight is not None:
+            batch, weight = batch.filter(weight > 0), weight[weight > 0]
         frame = pyarrow.Table.from_batches([batch]).select(self.names)
         try:
             return Survey.of(frame, categorical_features, weight)

@@ -14,6 +14,7 @@ from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.losses import LossSum
+from polyadic.rows.copies import number_rows
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.statistics import summarise
@@ -103,10 +104,14 @@ class FileStore:
     ----------
     source : RowSource
         Where they are.
+    n_rows : int
+        How many there are, once that is known.
+    has_numbers : bool
+        Whether each row has a number by which it is held out.
     """
 
-    def __init__(self, source: RowSource) -> None:
-        self.source, self.n_rows = source, 0
+    def __init__(self, source: RowSource, n_rows: int = 0, *, has_numbers: bool = False) -> None:
+        self.source, self.n_rows, self._has_numbers = source, n_rows, has_numbers
 
     def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
         """Add what `function` makes of each batch of rows."""
@@ -126,6 +131,7 @@ class FileStore:
 
     def _batches(self) -> Generator[Rows]:
         """Yield the rows of positive weight; the others are no part of a fit."""
+        first = 0
         with closing(self.source.batches()) as batches:
             for batch in batches:
                 assert batch.y is not None
@@ -133,7 +139,8 @@ class FileStore:
                 if batch.weight is not None:
                     rows = rows.take(batch.weight > 0)
                 if len(rows):
-                    yield rows
+                    yield number_rows(rows, first) if self._has_numbers else rows
+                first += len(rows)
 
     def samples(
         self, compute: Compute, layout: TensorLayout, part: Part | None, view: View
@@ -165,6 +172,10 @@ class FileStore:
             return ArrayStore(
                 concatenate_rows([rows if part is None else part.take(rows) for rows in batches])
             )
+
+    def numbered(self) -> FileStore:
+        """Return the rows with a number each, which stay on disk."""
+        return FileStore(self.source, self.n_rows, has_numbers=True)
 
     def reserve_memory(self, compute: Compute) -> None:
         """Count what the process takes: with rows on disk the limit is about all of it."""

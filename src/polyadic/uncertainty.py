@@ -1,0 +1,315 @@
+"""How sure predictions are: the scale of each row's error, and how errors are distributed.
+
+    y = prediction + scale(x) · z,        z ~ ErrorDistribution
+
+After an automatic fit the scale is learned from rows that were held out (`LearnedScale`); with
+named maps it follows from the posterior of one core (`PosteriorScale`).  Both are asked in the
+same breath as the prediction, which stays what it is to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyadic.compute import PREDICTED_ROWS, Compute
+from polyadic.engines.reference import ReferenceEngine
+from polyadic.members import Predictor, ignore_overflow
+from polyadic.model.error_distribution import ErrorDistribution
+from polyadic.model.posterior import CorePosterior
+from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like, to_device
+from polyadic.rows.rows import Rows
+from polyadic.rows.view import Member, Respond, add_responses, member_responses
+
+N_BESIDE = 3  # columns that stand beside the inputs for a model of the scale
+LEAST_FAMILIAR = 1e-4  # beside a usual row
+_LEAST_SPREAD = 1e-6
+_PIECE = 2**22  # numbers that a posterior meets at a time
+_LEAST_SCALE = 1e-9  # all of these in units of the targets' deviation
+
+
+class Scale(Protocol):
+    """How large the error of each row is, in units of its target's deviation."""
+
+    def of(self, X: Any, said: Sequence[Any], total: Any, respond: Respond) -> tuple[Any, Any]:
+        """Return scales without and with what is not known of unfamiliar rows, a column a target.
+
+        `said` is what each member says of the rows `X`, and `total` their sum.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedScale:
+    """What rows that were held out tell of errors: a small model of their log scale.
+
+    Parameters
+    ----------
+    familiarity : Member
+        The kernel of a row with some training rows, in sum; 1 for a usual row.
+    least : float
+        Familiarity below which there was no row that was held out; 0 if there is no such.
+    low, high : ndarray of shape (D,)
+        Training range of each input that takes part and is a number, else infinite.
+    n_members : int
+        Members whose spread counts, the first ones.
+    models : tuple of Member
+        Of each target: log s² as a sum of functions of the inputs, the response, the log
+        familiarity and the log spread.
+    bounds : ndarray of shape (n_targets, 2)
+        Of log s².
+    """
+
+    familiarity: Member
+    least: float
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    n_members: int
+    models: tuple[Member, ...]
+    bounds: NDArray[np.float64]
+
+    def of(self, X: Any, said: Sequence[Any], total: Any, respond: Respond) -> tuple[Any, Any]:
+        """Return the scales; far from all rows nothing is known but the spread of the targets."""
+        xp = array_namespace(X)
+        familiar = self.familiarity.respond(X, 0, respond)
+        spread = spread_of(said[: self.n_members], total)
+        columns = []
+        for t, model in enumerate(self.models):
+            extended = extend(X, total[:, t], familiar, spread[:, t])
+            low, high = self.bounds[t].tolist()
+            columns.append(xp.exp(0.5 * xp.clip(model.respond(extended, 0, respond), low, high)))
+        known = xp.stack(columns, axis=1)
+        return known, xp.sqrt(known**2 + self._strangeness(X, familiar)[:, None] ** 2)
+
+    def _strangeness(self, X: Any, familiar: Any) -> Any:
+        """Return 0 for rows like those held out, and up to 1 for those unlike or beyond them."""
+        xp, X = array_namespace(X), as_double(X)
+        low, high = place_like(self.low, X), place_like(self.high, X)
+        outside = X - xp.clip(X, low, high)
+        beyond = xp.where(xp.isnan(outside), 0.0, xp.abs(outside) / (high - low))
+        known = xp.exp(-xp.sum(beyond, axis=1))
+        if self.least:
+            known = known * xp.clip(familiar / self.least, 0.0, 1.0)
+        return 1 - known
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorScale:
+    """What the posterior of a core tells: noise, and what rows leave open of the core.
+
+    Parameters
+    ----------
+    members : tuple of Member
+        The members that the posteriors belong to.
+    posteriors : tuple of tuple of CorePosterior
+        Of each member, of each target.
+    noise : ndarray of shape (n_targets,)
+        Variance of the noise.
+    """
+
+    members: tuple[Member, ...]
+    posteriors: tuple[tuple[CorePosterior, ...], ...]
+    noise: NDArray[np.float64]
+
+    def of(self, X: Any, said: Sequence[Any], total: Any, respond: Respond) -> tuple[Any, Any]:
+        """Return the scales, noise alone and all."""
+        xp, rows = array_namespace(X), on_host(X)
+        open_part = np.zeros((len(rows), len(self.noise)))
+        for member, posteriors in zip(self.members, self.posteriors, strict=True):
+            scaled = member.inputs.apply(rows)
+            for t, posterior in enumerate(posteriors):
+                open_part[:, t] += _leverage(posterior, scaled, member, t) / len(self.members)
+        spread = spread_of(said, total)
+        noise = xp.zeros_like(total) + place_like(self.noise, total)
+        variance = noise * (1 + to_device(xp.asarray(open_part), total.device)) + spread**2
+        return xp.sqrt(noise), xp.sqrt(variance)
+
+
+def _leverage(
+    posterior: CorePosterior, X: NDArray[np.float64], member: Member, target: int
+) -> NDArray[np.float64]:
+    """Return what a posterior leaves open of each scaled row, in units of the noise."""
+    size = max(1, _PIECE // max(len(posterior.root), 1))
+    engine, model = ReferenceEngine(), member.model
+    parts = [np.empty(0)]
+    for first in range(0, len(X), size):
+        rows = Rows(X[first : first + size], np.zeros(len(X[first : first + size])))
+        state = engine.start(rows, model.cores[target], member.layout)
+        parts.append(posterior.variance(state.design(posterior.core, model.map_weights)))
+    return np.concatenate(parts)
+
+
+def spread_of(said: Sequence[Any], total: Any) -> Any:
+    """Return the deviation of the members' responses, zero where one or none speaks."""
+    xp = array_namespace(total)
+    if len(said) < 2:
+        return xp.zeros_like(total)
+    return len(said) * xp.std(xp.stack(list(said)), axis=0, correction=1)
+
+
+def extend(X: Any, response: Any, familiar: Any, spread: Any) -> Any:
+    """Return rows in their own units with what is known of the prediction beside them."""
+    xp = array_namespace(X)
+    beside = [
+        response,
+        xp.log(xp.clip(familiar, min=LEAST_FAMILIAR)),
+        xp.log(xp.clip(spread, min=_LEAST_SPREAD)),
+    ]
+    return xp.concat([as_double(X), xp.stack(beside, axis=1)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """All that is known of a fit's errors.
+
+    Parameters
+    ----------
+    scale : LearnedScale or PosteriorScale
+        How large the error of a row is.
+    errors : tuple of ErrorDistribution
+        Of each target, how errors are distributed in units of that scale.
+    units : ndarray of shape (n_targets,)
+        The deviation of each target, in its own units.
+    noise : ndarray of shape (n_targets,)
+        Which part of the variance, where rows are familiar, more rows would not take away.
+    """
+
+    scale: Scale
+    errors: tuple[ErrorDistribution, ...]
+    units: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ErrorPredictor:
+    """Predicts targets and the scale of their errors.
+
+    There are three columns for each target: predictions, scales, and scales as they would be if
+    no row were strange.
+    """
+
+    predictor: Predictor
+    uncertainty: Uncertainty
+    single_target = False
+
+    @property
+    def n_targets(self) -> int:
+        """Number of columns."""
+        return 3 * self.predictor.n_targets
+
+    def single_threaded(self) -> Self:
+        """Return what predicts the same in one thread, for tasks that run side by side."""
+        return replace(self, predictor=self.predictor.single_threaded())
+
+    def shape(self, y: Any) -> Any:
+        """Return columns as they are."""
+        return y
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[..., Any]]:
+        """Give the function that predicts checked rows."""
+        with ignore_overflow(), self.predictor.spec.open() as compute:
+            yield partial(self._predict, compute)
+
+    def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
+        # What stands beside each row takes memory too, so very many are taken piece by piece.
+        starts = range(0, max(len(X), 1), PREDICTED_ROWS)
+        pieces = [
+            self._predict_piece(compute, X[start : start + PREDICTED_ROWS], first_row + start)
+            for start in starts
+        ]
+        return pieces[0] if len(pieces) == 1 else array_namespace(X).concat(pieces, axis=0)
+
+    def _predict_piece(self, compute: Compute, X: Any, first_row: int) -> Any:
+        xp, members = array_namespace(X), self.predictor.members
+        said = list(member_responses(members, X, compute.predict))
+        total = add_responses(said, members, X)
+        scales = self.uncertainty.scale.of(X, said, total, compute.predict)
+        units = place_like(self.uncertainty.units, total)
+        known, whole = (units * xp.clip(scale, min=_LEAST_SCALE) for scale in scales)
+        return xp.concat([self.predictor.finish(total, first_row), whole, known], axis=1)
+
+
+@dataclass(frozen=True)
+class EntropyPredictor:
+    """Predicts how uncertain the class of a row is, in nats.
+
+    There are two columns: the entropy of the probabilities, and the mean entropy of what each of
+    the members by itself would say.  What the former is more than the latter is what they do not
+    agree on.
+    """
+
+    predictor: Predictor
+    n_members: int
+    n_targets = 2
+    single_target = False
+
+    def single_threaded(self) -> Self:
+        """Return what predicts the same in one thread, for tasks that run side by side."""
+        return replace(self, predictor=self.predictor.single_threaded())
+
+    def shape(self, y: Any) -> Any:
+        """Return columns as they are."""
+        return y
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[..., Any]]:
+        """Give the function that predicts checked rows."""
+        with ignore_overflow(), self.predictor.spec.open() as compute:
+            yield partial(self._predict, compute)
+
+    def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
+        xp, members = array_namespace(X), self.predictor.members
+        said = list(member_responses(members, X, compute.predict))
+        total, of_mean = add_responses(said, members, X), said[: self.n_members]
+        whole = _entropy(self.predictor.finish(total, first_row))
+        if not of_mean:
+            return xp.stack([whole, whole], axis=1)
+        beside = total - add_responses(of_mean, members, X)
+        alone = (self.predictor.finish(beside + len(of_mean) * each) for each in of_mean)
+        noise = sum(map(_entropy, alone)) / len(of_mean)
+        return xp.stack([whole, xp.where(noise < whole, noise, whole)], axis=1)
+
+
+def _entropy(p: Any) -> Any:
+    xp = array_namespace(p)
+    return -xp.sum(p * xp.log(xp.clip(p, min=np.finfo(float).tiny)), axis=1)
+
+
+@dataclass(frozen=True)
+class LogScore:
+    """The log density of observed targets under what was predicted; scores add up."""
+
+    total: float
+    weight: float
+
+    def __add__(self, other: LogScore) -> LogScore:
+        return LogScore(self.total + other.total, self.weight + other.weight)
+
+    @property
+    def mean(self) -> float:
+        """Log density of a target of a row."""
+        return self.total / self.weight
+
+
+def log_score(y: Any, predicted: Any, weight: Any, errors: Sequence[ErrorDistribution]) -> LogScore:
+    """Return the log density of targets, columns as an `ErrorPredictor` gives them."""
+    y, predicted = on_host(y), on_host(predicted)
+    n_targets = len(errors)
+    if y.shape != (len(predicted), n_targets):
+        raise ValueError(
+            f"`y` must have the shape of the predictions, {(len(predicted), n_targets)}, got "
+            f"{y.shape}. Pass every target of the fit for every row."
+        )
+    weight = np.ones(len(y)) if weight is None else on_host(weight)
+    total = 0.0
+    for t, each in enumerate(errors):
+        scale = predicted[:, n_targets + t]
+        density = each.log_density((y[:, t] - predicted[:, t]) / scale) - np.log(scale)
+        total += float(weight @ density) / n_targets
+    return LogScore(total, float(weight.sum()))
