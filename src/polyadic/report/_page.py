@@ -52,7 +52,7 @@ def _render(subject: Subject, findings: Findings) -> str:
     environment.filters["part"] = write_part
     environment.filters["short"] = lambda value: _write(value, 2)
     environment.filters["score"] = lambda value: _write(None if value is None else round(value, 4))
-    environment.filters["error"] = lambda value: f" ± {_write(value, 2)}" if value else ""
+    environment.filters["error"] = _write_error
     folder = files("polyadic.report")
     template = environment.from_string(folder.joinpath("template.html").read_text("utf-8"))
     return template.render(
@@ -78,6 +78,13 @@ def _render(subject: Subject, findings: Findings) -> str:
         parameters=_list_parameters(subject.model),
         versions=_list_versions(),
     )
+
+
+def _write_error(value: float | None) -> str:
+    """Return a standard error as it stands behind a number."""
+    if not value:
+        return ""
+    return f" ± {_write(value, 2)}" if value >= 1e-4 else " ± <0.0001"
 
 
 def _write(value: float | str | None, digits: int = 4) -> str:
