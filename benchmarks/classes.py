@@ -215,7 +215,7 @@ def write(results: dict[str, Any]) -> str:
         ]
         parts += [f"### {title}", table(["table", *(TITLES[model] for model in shown)], lines)]
     lines = [
-        [name, *(pooled_gap(r[model]) if _has(r, model) else "–" for model in shown)]
+        [name, *(pooled_gap(r[model]) if _has(r, model, "gaps") else "–" for model in shown)]
         for name, r in found.items()
     ]
     title = f"### Expected calibration error, {_BINS} bins, test rows of all splits together"
@@ -256,7 +256,7 @@ def _alone(found: dict[str, Any]) -> str:
     many = {
         name: pooled_gap(r[OURS])
         for name, r in ours.items()
-        if 5 * next(each["rows"] for each in r[OURS].values() if "rows" in each) > _MANY_ROWS
+        if 5 * _mean(r, OURS, "rows") > _MANY_ROWS
     }
     rows: list[list[Any]] = []
     if many:

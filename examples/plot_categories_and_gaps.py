@@ -13,6 +13,7 @@ work.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.colors import ListedColormap
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
@@ -67,7 +68,9 @@ for share in shares:
 # and one of them had to be told what a date is.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", width_ratios=[1, 1.3])
-axes[0].imshow(X[:120].isna(), aspect="auto", cmap="coolwarm", interpolation="none")
+axes[0].imshow(
+    X[:120].isna(), aspect="auto", cmap=ListedColormap(["#dfe8f0", "#c2571a"]), interpolation="none"
+)
 axes[0].set_xticks(range(X.shape[1]), X.columns, rotation=60, ha="right", rotation_mode="anchor")
 axes[0].set(ylabel="row", title="120 rows and their gaps")
 for (name, values), mark in zip(errors.items(), ("o-", "s--"), strict=True):

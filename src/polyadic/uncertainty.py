@@ -29,9 +29,9 @@ from polyadic.rows.view import Member, Respond, add_responses, member_responses
 
 N_BESIDE = 3  # columns that stand beside the inputs for a model of the scale
 LEAST_FAMILIAR = 1e-4  # beside a usual row
-_LEAST_SPREAD = 1e-6
+LEAST_SPREAD = 1e-6
 _PIECE = 2**22  # numbers that a posterior meets at a time
-_LEAST_SCALE = 1e-9  # all of these in units of the targets' deviation
+LEAST_SCALE = 1e-9  # all of these in units of the targets' deviation
 
 
 class Scale(Protocol):
@@ -158,7 +158,7 @@ def extend(X: Any, response: Any, familiar: Any, spread: Any) -> Any:
     beside = [
         response,
         xp.log(xp.clip(familiar, min=LEAST_FAMILIAR)),
-        xp.log(xp.clip(spread, min=_LEAST_SPREAD)),
+        xp.log(xp.clip(spread, min=LEAST_SPREAD)),
     ]
     return xp.concat([as_double(X), xp.stack(beside, axis=1)], axis=1)
 
@@ -231,7 +231,7 @@ class ErrorPredictor:
         total = add_responses(said, members, X)
         scales = self.uncertainty.scale.of(X, said, total, compute.predict)
         units = place_like(self.uncertainty.units, total)
-        known, whole = (units * xp.clip(scale, min=_LEAST_SCALE) for scale in scales)
+        known, whole = (units * xp.clip(scale, min=LEAST_SCALE) for scale in scales)
         return xp.concat([self.predictor.finish(total, first_row), whole, known], axis=1)
 
 

@@ -44,12 +44,12 @@ def run(model, inputs):
     return session.run(None, inputs)
 
 
-def predict(estimator, X, **options):
+def predict(estimator, X, dtype="float64", return_std=True):
     """Return what the graph of an estimator says of rows."""
     import polyadic
 
-    inputs = polyadic.onnx_inputs(estimator, X, **options)
-    return run(polyadic.to_onnx(estimator, **options), inputs)
+    inputs = polyadic.onnx_inputs(estimator, X, dtype=dtype)
+    return run(polyadic.to_onnx(estimator, dtype=dtype, return_std=return_std), inputs)
 
 
 def assert_predicts_alike(estimator, X, tolerance=1e-10):
@@ -60,8 +60,12 @@ def assert_predicts_alike(estimator, X, tolerance=1e-10):
         np.testing.assert_array_equal(labels, estimator.predict(X))
         unit = 1.0
     else:
-        (found,) = predict(estimator, X)
+        (found,) = predict(estimator, X, return_std=False)
         wanted = estimator.predict(X)
         unit = wanted.std(axis=0).max()
+        if "uncertainty_" in vars(estimator):
+            same, std = predict(estimator, X)
+            np.testing.assert_allclose(same, wanted, rtol=0, atol=tolerance * unit)
+            np.testing.assert_allclose(std, estimator.predict(X, return_std=True)[1], rtol=1e-7)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * unit)

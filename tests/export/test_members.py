@@ -45,13 +45,15 @@ def member_of(layout, rng, *, rank=3, n_targets=1, share=1.0):
 
 
 def graph_and_reference(members, X):
-    scales = np.arange(1.0, 1 + len(members[0].model.cores))
-    wanted = standard_prediction(members, X, respond_reference) * scales
+    columns = np.tile(
+        np.diag(np.arange(1.0, 1 + len(members[0].model.cores))), (len(members), 1, 1)
+    )
+    wanted = standard_prediction(members, X, respond_reference) * np.diagonal(columns[0])
     inputs = used_inputs(members)
 
     def write(graph, name):
         rows = graph.add("Gather", graph.add("Transpose", name, perm=[1, 0]), inputs)
-        return respond(graph, Rows(rows, tuple(inputs)), members, scales)
+        return respond(graph, Rows(rows, tuple(inputs)), members, columns)
 
     return run_function(write, X=X), wanted
 
@@ -120,9 +122,23 @@ def test_members_that_see_the_inputs_alike_are_one_term(rng):
     assert n_nodes(members, 6) == n_nodes(members[:1], 6)
 
 
+def test_what_each_member_says_is_asked_for_apart(rng):
+    members = [member_of(tables(n), rng, n_targets=2, share=share) for n, share in ((6, 1), (6, 2))]
+    columns = np.zeros((2, 2, 4))
+    columns[0, [0, 1], [0, 1]] = columns[1, [0, 1], [2, 3]] = 1.0
+    X = rows_of_tables(6, rng)
+
+    def write(graph, name):
+        rows = Rows(graph.add("Transpose", name, perm=[1, 0]), tuple(range(6)))
+        return respond(graph, rows, members, columns)
+
+    wanted = np.hstack([standard_prediction([each], X, respond_reference) for each in members])
+    np.testing.assert_allclose(run_function(write, X=X), wanted, rtol=0, atol=1e-10)
+
+
 def n_nodes(members, n_inputs):
     graph = Graph("g_")
-    respond(graph, Rows("X", tuple(range(n_inputs))), members, np.ones(1))
+    respond(graph, Rows("X", tuple(range(n_inputs))), members, np.ones((len(members), 1, 1)))
     return len(graph.nodes)
 
 
@@ -145,7 +161,7 @@ def test_a_sum_over_inputs_is_written_as_one(rng):
     member = Member(InputScaling.identity(n_inputs), layout, Model((cores,), np.ones(1)))
     assert_alike([member], rows_of_tables(n_inputs, rng))
     graph = Graph("g_")
-    respond(graph, Rows("X", tuple(range(n_inputs))), [member], np.ones(1))
+    respond(graph, Rows("X", tuple(range(n_inputs))), [member], np.ones((1, 1, 1)))
     assert "MatMul" not in {node.op_type for node in graph.nodes}
 
 

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 import polyadic
 from polyadic.features import FourierFeatures, PurePowerFeatures
 from tests.export.graphs import assert_predicts_alike, predict, run
-from tests.small import regressor, smooth_rows
+from tests.small import MAPS, regressor, smooth_rows
 
 pytest.importorskip("onnxruntime")
 QUICK = {"effort": 0.1, "n_estimators": 2, "random_state": 0}
@@ -45,6 +45,8 @@ def test_several_targets():
 def test_kernel_machines():
     model = polyadic.KernelMachineClassifier(rank=3, n_basis=4, max_iter=3, random_state=0)
     assert_predicts_alike(model.fit(X, np.digitize(Y, [0, 1]) - 5), FAR)
+    search = polyadic.KernelMachineRegressorCV(MAPS, cv=2, n_basis=4, rank=2, max_iter=2)
+    assert_predicts_alike(search.fit(X, Y), FAR)
 
 
 @pytest.fixture(scope="module")
@@ -148,31 +150,53 @@ def test_labels_keep_their_kind(labels, kind):
     np.testing.assert_array_equal(found, model.predict(X))
 
 
+def test_a_deviation_that_nobody_knows_is_no_output():
+    model = regressor(loss="absolute_error").fit(X, Y)
+    assert [each.name for each in polyadic.to_onnx(model).graph.output] == ["prediction"]
+
+
+def test_deviations_after_a_calibration(automatic):
+    model = clone(automatic)
+    vars(model).update(vars(automatic))
+    model.calibrate(X[:100], 2 * Y[:100])
+    np.testing.assert_allclose(predict(model, FAR), model.predict(FAR, return_std=True), rtol=1e-7)
+    assert not np.allclose(predict(model, FAR)[1], predict(automatic, FAR)[1])
+
+
+def test_intervals_follow_from_deviations(automatic):
+    found, std = predict(automatic, FAR)
+    errors = automatic.uncertainty_.errors[0]
+    factors = errors.quantiles([0.05, 0.95]) / errors.deviation
+    wanted = automatic.predict_interval(FAR, coverage=0.9)
+    np.testing.assert_allclose(found[:, None] + std[:, None] * factors, wanted, rtol=1e-9)
+
+
 def test_noise_is_predicted_by_its_mean():
     noise = np.random.RandomState(1).standard_normal((120, 4))
     model = polyadic.FeatureLearningRegressor(**QUICK).fit(noise[:, :3], noise[:, 3])
     assert not any(member.share for member in model.members_)
-    (found,) = predict(model, noise[:7, :3])
+    found, std = predict(model, noise[:7, :3])
     np.testing.assert_array_equal(found, np.full(7, model.predict(noise[:1, :3])[0]))
+    np.testing.assert_allclose(std, model.predict(noise[:7, :3], return_std=True)[1], rtol=1e-5)
 
 
 def test_maps_of_no_weight_predict_the_mean():
     with pytest.warns(UserWarning, match="All feature weights became zero"):
         model = regressor(mixing="l1", beta=1e9).fit(X, Y)
-    (found,) = predict(model, X[:5])
-    np.testing.assert_allclose(found, model.predict(X[:5]))
+    found = predict(model, X[:5])
+    np.testing.assert_allclose(found, model.predict(X[:5], return_std=True))
 
 
 def test_a_gap_that_a_named_map_cannot_take_has_no_prediction():
     rows = X[:4].copy()
     rows[2, 1] = np.nan
-    (found,) = run(polyadic.to_onnx(regressor().fit(X, Y)), {"X": rows})
-    assert np.isnan(found).tolist() == [False, False, True, False]
+    for found in run(polyadic.to_onnx(regressor().fit(X, Y)), {"X": rows}):
+        assert np.isnan(found).tolist() == [False, False, True, False]
 
 
 def test_single_precision_at_the_door(automatic):
-    (found,) = predict(automatic, X, dtype="float32")
-    assert found.dtype == np.float32
+    found, std = predict(automatic, X, dtype="float32")
+    assert found.dtype == std.dtype == np.float32
     wanted = automatic.predict(X.astype(np.float32))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * Y.std())
 
@@ -181,7 +205,7 @@ def test_any_number_of_rows(automatic):
     model = polyadic.to_onnx(automatic)
     whole = run(model, {"X": X})[0]
     for n_rows in (0, 1, 3):
-        (found,) = run(model, {"X": X[:n_rows]})
+        found = run(model, {"X": X[:n_rows]})[0]
         np.testing.assert_allclose(found, whole[:n_rows], rtol=1e-12)
 
 

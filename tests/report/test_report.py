@@ -23,6 +23,11 @@ FIGURES = {
     "residuals1",
     "residuals2",
     "residuals3",
+    "coverage",
+    "widths0",
+    "widths1",
+    "widths2",
+    "widths3",
     "importance",
     "lengths",
     "dependence0",
@@ -113,7 +118,7 @@ def test_the_page_stands_alone(page):
 def test_the_page_has_structure_for_screen_readers(page):
     text = page.read_text()
     outline = Outline(text)
-    assert outline.headings == [1, 2, 3, *[2] * (SECTIONS - 1)]
+    assert outline.headings == [1, 2, 3, 3, *[2] * (SECTIONS - 1)]
     assert len(outline.ids) == len(set(outline.ids))
     assert len(outline.images) == len(FIGURES)
     assert all(len(label) > 40 for label in outline.images)
@@ -121,7 +126,7 @@ def test_the_page_has_structure_for_screen_readers(page):
     assert outline.links[0] == "#main"
     inside = [link for link in outline.links if not link.startswith("data:text/csv")]
     assert all(link[1:] in outline.ids for link in inside)
-    assert len(outline.links) - len(inside) == 7
+    assert len(outline.links) - len(inside) == 8
     assert '<html lang="en">' in text
 
 
@@ -227,7 +232,7 @@ def test_numbers_on_cards_are_in_one_piece(browser, page, width):
             return [range.getClientRects().length, e.scrollWidth - e.clientWidth];
         })"""
     )
-    assert lines == [[1, 0]] * 4
+    assert lines == [[1, 0]] * 5
 
 
 def test_names_in_tables_are_readable_on_a_phone(browser, page):
@@ -286,7 +291,7 @@ def test_the_keyboard_reaches_everything(browser, page):
     curves = {name for name in links if name.startswith("figure-dependence")}
     assert len(curves) == 4
     assert len(links - curves) == SECTIONS + 1
-    assert len({name for name in seen if name.startswith("data:text/csv")}) == 7
+    assert len({name for name in seen if name.startswith("data:text/csv")}) == 8
     assert {"pre", "summary"} <= set(seen)
 
 

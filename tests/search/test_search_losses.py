@@ -15,7 +15,7 @@ from polyadic.rows.view import standard_prediction
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
 from polyadic.search.loss_trend import loss_trend
-from polyadic.search.search import Search, rows_for_features
+from polyadic.search.search import Search, likely_shares, look_at, rows_for_features
 from polyadic.search.settings import Settings
 from tests.small import data_of, respond_reference
 
@@ -102,6 +102,39 @@ def test_the_share_is_the_mean_of_those_that_held_out_rows_find_likely(classes, 
     assert trend == 0.0
 
 
+@pytest.mark.parametrize("n_rows", [3, 60, 10**6])
+def test_shares_are_the_mean_of_the_likely_ones(n_rows):
+    """By summing over a fine grid; the more rows tell, the nearer to the best."""
+
+    def error(shares):
+        return 0.3 * (shares[0] + shares[1] - 1.2) ** 2 + 0.2 * (shares[1] - 0.3) ** 2 + 0.5
+
+    found = likely_shares(error, (0.9, 0.3), n_rows, 3.0, True)
+    stretch, part = np.meshgrid(np.linspace(0, 3, 1201), np.linspace(0, 1, 1201), indexing="ij")
+    both = (1 - part) * stretch, part * stretch
+    weight = np.exp(-n_rows * (error(both) - 0.5))
+    expected = [np.average(each, weights=weight) for each in both]
+    np.testing.assert_allclose(found, (0.9, 0.3) if n_rows > 1000 else expected, atol=0.02)
+
+
+def test_shares_without_a_line_are_all_of_the_model():
+    model, line = likely_shares(lambda shares: (shares[0] - 1) ** 2, (1.0, 0.0), 10**4, 3.0, False)
+    assert line == 0.0
+    assert model == pytest.approx(1.0, abs=1e-3)
+
+
+def test_growing_leaves_responses_as_they_are_under_a_loss(classes):
+    _, search, _ = classes
+    trial = search._start()
+    cores = trial.models[0].cores[0]
+    larger = search._grown(cores, 2 * trial.rank, np.random.RandomState(0))
+    assert larger[0].shape[1] == 2 * trial.rank
+    grams = [np.prod([core.T @ core for core in each], axis=0) for each in (cores, larger)]
+    # The squared norm of a tensor is the sum of the product of its cores' Grams.
+    assert grams[1].sum() == pytest.approx(grams[0].sum(), rel=1e-12)
+    assert np.abs(larger[1][:, trial.rank :]).min() > 0
+
+
 def test_a_trend_takes_part_where_it_says_more_than_the_mean(classes, monkeypatch):
     """Where the trend knows the labels, it has nearly all of the shares."""
     _, search, _ = classes
@@ -166,6 +199,34 @@ def test_many_classes_teach_features_by_the_most_frequent():
     columns = Multinomial(tuple(range(30))).feature_targets(labels[:, None])
     assert columns.shape == (465, 12)
     assert columns.sum() == sum(range(19, 31))
+
+
+@pytest.mark.slow
+def test_a_first_look_narrows_a_robust_loss_and_draws_far_targets_in():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(300, 2))
+    y = np.sin(6 * X[:, 0]) + 0.02 * rng.standard_normal(300)
+    y[::30] += 50
+    data = data_of(X, y[:, None]).under(Huber())
+    chosen = Settings(effort=0.3)
+    with ComputeSpec(n_jobs=1).open() as compute:
+        plain = learn_features(rows_for_features(data), chosen, compute.workers)
+        seen, features = look_at(data, chosen, compute, compute.workers, (0, 1))
+        untouched, _ = look_at(data.under(Quantile(0.9)), chosen, compute, compute.workers, (0, 1))
+    assert 0.01 <= seen.view.loss.delta < 0.1
+    assert features[0].alpha < 0.1 * plain[0].alpha  # outliers are no noise
+    assert untouched.view.loss == Quantile(0.9)
+
+
+def test_what_far_rows_cost_does_not_drown_what_others_tell():
+    rng = np.random.RandomState(0)
+    X, y = rng.uniform(size=(200, 2)), rng.standard_normal((200, 1))
+    y[:10] += 1e4
+    data = data_of(X, y).under(Huber())
+    with ComputeSpec(n_jobs=1).open() as compute:
+        group = Group(data, *data.split(0.5, 0), compute)
+    errors = [group.mean_loss(np.full((len(group), 1), f)) for f in (0.0, 3.0)]
+    assert errors[0] < 0.75 * errors[1]
 
 
 def test_outliers_do_not_move_a_robust_fit():

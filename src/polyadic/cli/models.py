@@ -104,8 +104,6 @@ def fit(
     given = {name: value for name, value in parameters.items() if _was_given(ctx, name)}
     if ctx.obj is not None:
         given["feature_maps"] = ctx.obj
-    if given.get("quantile") is not None:
-        given.setdefault("loss", "quantile")
     given["verbose"] = 1 if verbose else "auto"
     if category:
         given["categorical_features"] = list(category)

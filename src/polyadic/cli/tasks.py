@@ -221,11 +221,11 @@ def decide_task(
     """
     if asked is not None:
         return asked, None
-    for task, estimator in _ESTIMATORS.items():
-        others = set[str]().union(
-            *(each().get_params() for each in _ESTIMATORS.values() if each is not estimator)
-        )
-        if set(parameters) & set(estimator().get_params()) - others and values.kind != "text":
+    numbers, classes = (
+        set(_ESTIMATORS[task]().get_params()) for task in (REGRESSION, CLASSIFICATION)
+    )
+    for task, own in ((REGRESSION, numbers - classes), (CLASSIFICATION, classes - numbers)):
+        if own & set(parameters) and values.kind != "text":
             return task, None
     return values.tell_task(target)
 
@@ -245,6 +245,8 @@ def new_model(task: str, parameters: Mapping[str, Any], values: TargetValues, ta
     weights = parameters.get("class_weight")
     if weights is not None:
         parameters = {**parameters, "class_weight": _class_weights(weights, values, target)}
+    if parameters.get("quantile") is not None:
+        parameters = {"loss": "quantile", **parameters}
     return estimator(**{"random_state": 0, **parameters})
 
 

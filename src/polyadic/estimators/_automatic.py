@@ -19,8 +19,7 @@ from polyadic.estimators._sources import sizes_of
 from polyadic.features.defaults import resolve_maps
 from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
 from polyadic.model.mixing import MIXINGS
-from polyadic.search.learned import learn_features
-from polyadic.search.search import Search, rows_for_features
+from polyadic.search.search import Search, look_at
 from polyadic.search.settings import Settings
 from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data
@@ -94,9 +93,8 @@ class FeatureLearning(CPDEstimator):
         with opened as compute, self._checkpoint(data, search=VERSION) as checkpoint:
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
-            seen = rows_for_features(data)
             with compute.open_threads() as threads:
-                features = learn_features(seen, settings, threads)
+                data, features = look_at(data, settings, compute, threads, seeds, deadline)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:

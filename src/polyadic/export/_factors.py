@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from polyadic.features.maps import even_table
 from polyadic.features.tables import MARGIN, N_KNOTS
 from polyadic.model.cpd import Cores
 
-_TOGETHER = 4  # factors that are computed at a time, a power of two
+_TOGETHER, _WIDE = 4, 256  # factors that are computed at a time, and their columns
 _BITS = 2  # of a feature's index that are contracted at a time
 
 
@@ -193,9 +194,9 @@ def product_of(graph: Graph, X: Rows, factors: Sequence[Factor]) -> list[str]:
     is_complex = any(np.iscomplexobj(matrix) for _, matrix in factors)
     if is_complex:
         factors = [(basis, np.hstack([m.real, m.imag])) for basis, m in factors]
-    lots = list(_compute(graph, X, factors, _lots))
+    size = _together(rank)
+    lots = list(_compute(graph, X, factors, partial(_lots, size)))
     product: list[str] = []
-    size = _TOGETHER
     while size:
         for lot in (name for count, name in lots if count == size):
             parts = _split(graph, lot, rank, axis=2) if is_complex else [lot]
@@ -245,10 +246,16 @@ def _kind(basis: Basis) -> str:
     return "waves" if type(basis) is Waves else "powers"
 
 
-def _lots(n_factors: int) -> list[int]:
-    """Return how many factors are computed at a time: powers of two, the largest first."""
-    rest = n_factors % _TOGETHER
-    return [_TOGETHER] * (n_factors // _TOGETHER) + [
+def _together(rank: int) -> int:
+    """Return how many factors are computed at a time: few that are wide, a power of two."""
+    most = max(1, min(_TOGETHER, _WIDE // rank))
+    return 1 << (most.bit_length() - 1)
+
+
+def _lots(most: int, n_factors: int) -> list[int]:
+    """Return how factors are taken, at most some at a time: powers of two, the largest first."""
+    rest = n_factors % most
+    return [most] * (n_factors // most) + [
         1 << bit for bit in reversed(range(rest.bit_length())) if rest >> bit & 1
     ]
 

@@ -16,7 +16,11 @@ _DTYPES = ("float64", "float32")
 
 
 def to_onnx(
-    model: Any, path: str | os.PathLike[str] | None = None, *, dtype: str = "float64"
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    dtype: str = "float64",
+    return_std: bool = True,
 ) -> Any:
     """Write a fitted estimator as a model of ONNX, which predicts without this package.
 
@@ -25,8 +29,8 @@ def to_onnx(
     for categories, where the empty text is a gap; and 64-bit whole numbers for dates, the
     microseconds of wall time since 1970.  :func:`onnx_inputs` makes them of a table.
 
-    Regressors have one output, `prediction`, of the shape that ``predict`` returns.  Classifiers
-    have `label` and `probabilities`.  All arithmetic is in double precision.
+    Regressors have the outputs `prediction` and `std`, of the shape that ``predict`` returns.
+    Classifiers have `label` and `probabilities`.  All arithmetic is in double precision.
 
     Parameters
     ----------
@@ -36,6 +40,9 @@ def to_onnx(
         The file, usually named ``*.onnx``; one that is there is replaced.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the numbers that go in and come out.
+    return_std : bool, default=True
+        Whether a regressor that knows how sure it is has the output `std`; without, a graph is
+        smaller and faster.
 
     Returns
     -------
@@ -57,7 +64,7 @@ def to_onnx(
     _check(model, dtype)
     from polyadic.export._onnx import write_model
 
-    found = write_model(model, dtype)
+    found = write_model(model, dtype, with_std=return_std)
     if path is not None:
         with replacing(path) as file:
             file.write(found.SerializeToString())

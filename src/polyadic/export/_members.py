@@ -1,9 +1,9 @@
 """Members as a graph: `Predictor` in `members.py`, with all that is known beforehand computed.
 
 A prediction is a sum of terms.  A term is a product of factors, n × rank, times a matrix that
-has a column for each target, in which weights of maps, shares of members and the targets' units
-are one.  Terms whose factors have the same bases are one term of a greater rank: those of several
-targets, and of members that see the inputs alike.
+has a column for each target, in which weights of maps, shares of members and units are one.
+Terms whose factors have the same bases are one term of a greater rank: those of several targets,
+and of members that see the inputs alike.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyadic.export._factors import Basis, Lookup, factors_of, product_of, sum_of
+from polyadic.export._factors import Basis, Factor, Lookup, factors_of, product_of, sum_of
 from polyadic.export._graph import Graph
 from polyadic.export._rows import Rows, inputs_of, scale
-from polyadic.members import Member, Predictor
+from polyadic.members import Member
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Term:
         Of each factor.
     matrices : list of ndarray
         Of each factor, a row for each function of its basis.
-    weights : ndarray of shape (rank, n_targets)
+    weights : ndarray of shape (rank, n_columns)
         What the product counts.
     """
 
@@ -48,11 +48,6 @@ class Term:
         return Term(self.X, self.bases, matrices, np.vstack([self.weights, other.weights]))
 
 
-def used_members(predictor: Predictor) -> list[Member]:
-    """Return the members that have a say."""
-    return [each for each in predictor.members if each.share and each.model.map_weights.any()]
-
-
 def used_inputs(members: Sequence[Member]) -> list[int]:
     """Return the inputs that members need to know."""
     found = {
@@ -61,57 +56,76 @@ def used_inputs(members: Sequence[Member]) -> list[int]:
     return sorted(found)
 
 
-def respond(graph: Graph, X: Rows, members: Sequence[Member], scales: NDArray[np.float64]) -> str:
-    """Return the sum of the members' shares, n × targets, each target times its scale."""
+def respond(graph: Graph, X: Rows, members: Sequence[Member], columns: NDArray[np.float64]) -> str:
+    """Return what members say, each its share, n × columns.
+
+    `columns` says which column each target of each member is added to, and how often: an array
+    of members × targets × columns.
+    """
     merged: dict[Any, Term] = {}
-    for member in members:
-        for term in _terms(graph, X, member, scales):
+    for member, of_member in zip(members, columns, strict=True):
+        for term in _terms(graph, X, member, of_member):
             key = term.X, term.bases
             merged[key] = merged[key] + term if key in merged else term
     found = [_compute(graph, term) for term in merged.values()]
+    if not found:  # maps that have no weight
+        return repeat_row(graph, np.zeros(columns.shape[2]), X.name, 1)
     while len(found) > 1:
         found[:2] = [graph.add("Add", *found[:2])]
     return found[0]
 
 
-def _terms(graph: Graph, X: Rows, member: Member, scales: NDArray[np.float64]) -> list[Term]:
+def repeat_row(graph: Graph, row: NDArray[np.float64], rows: str, axis: int) -> str:
+    """Return as many copies of a row as there are rows along an axis of a value."""
+    n_rows = graph.add("Slice", graph.add("Shape", rows), [axis], [axis + 1])
+    shape = graph.add("Concat", n_rows, [len(row)], axis=0)
+    return graph.add("Expand", row[None], shape)
+
+
+def _terms(graph: Graph, X: Rows, member: Member, columns: NDArray[np.float64]) -> list[Term]:
     """Return a term for each map and target of a member."""
     layout, model = member.layout, member.model
     scaled = scale(graph, X, member.inputs, sorted(set(layout.core_inputs)))
     found = []
     for p in np.flatnonzero(model.map_weights).tolist():
-        for target, cores in enumerate(model.cores):
+        for cores, column in zip(model.cores, columns, strict=True):
             bases, matrices = zip(*factors_of(layout, layout.maps[p], cores), strict=True)
-            weights = np.zeros((cores[0].shape[1], len(scales)))
-            weights[:, target] = member.share * model.map_weights[p] * scales[target]
+            share = member.share * model.map_weights[p]
+            weights = np.tile(share * column, (cores[0].shape[1], 1))
             found.append(Term(scaled, bases, list(matrices), weights))
     return found
 
 
 def _compute(graph: Graph, term: Term) -> str:
-    """Return what a term says, n × targets."""
-    sums = _as_sum(term)
-    if sums is not None:
-        return sum_of(graph, term.X, sums)
+    """Return what a term says, n × columns."""
+    # Most terms are in few of the columns, which need not be computed for the others.
+    used = np.flatnonzero(term.weights.any(axis=0))
+    weights, places = term.weights[:, used], np.eye(term.weights.shape[1])[used]
     factors = list(zip(term.bases, term.matrices, strict=True))
-    product = product_of(graph, term.X, factors)[0]  # of a complex one, the real part
-    response = graph.add("MatMul", product, term.weights)
-    return graph.add("Squeeze", response, [0])
+    sums = _as_sum(factors, weights)
+    if sums is not None:
+        response = sum_of(graph, term.X, sums)
+    else:
+        product = product_of(graph, term.X, factors)[0]  # of a complex one, the real part
+        response = graph.add("Squeeze", graph.add("MatMul", product, weights), [0])
+    return response if len(used) == len(places.T) else graph.add("MatMul", response, places)
 
 
-def _as_sum(term: Term) -> list[tuple[Basis, NDArray[np.float64]]] | None:
-    """Return a term as a sum over tables, if every column has one factor that is not one.
+def _as_sum(
+    factors: Sequence[Factor], weights: NDArray[np.float64]
+) -> list[tuple[Basis, NDArray[np.float64]]] | None:
+    """Return a product as a sum over tables, if every column has one factor that is not one.
 
-    A linear trend is such a term, of a rank as great as the number of inputs.
+    A linear trend is such a product, of a rank as great as the number of inputs.
     """
-    if not all(type(basis) is Lookup for basis in term.bases):
+    if not all(type(basis) is Lookup for basis, _ in factors):
         return None
-    varies = np.array([(matrix != 1).any(axis=0) for matrix in term.matrices])
+    varies = np.array([(matrix != 1).any(axis=0) for _, matrix in factors])
     if (varies.sum(axis=0) > 1).any():
         return None
     owner = varies.argmax(axis=0)
     return [
-        (basis, matrix[:, owner == place] @ term.weights[owner == place])
-        for place, (basis, matrix) in enumerate(zip(term.bases, term.matrices, strict=True))
+        (basis, matrix[:, owner == place] @ weights[owner == place])
+        for place, (basis, matrix) in enumerate(factors)
         if (owner == place).any()
     ]

@@ -30,6 +30,7 @@ Column = Any  # one number for each row, an array or a tensor
 _LEAST_CURVATURE = 1e-2
 # Corners of absolute errors are round within this part of the targets' spread.
 _ROUND = 1e-2
+_HUBER = 1.345  # spreads: a mean of normal numbers is then 95 % as exact as it can be
 _MOST_EXPONENT = 30.0  # of a mean beside that of all rows
 MOST_LOG = 700.0  # of a mean in its own units, whose exponential is a finite number
 # To least squares the labels of few rows may be without noise, but log odds seldom exceed ten.
@@ -70,6 +71,8 @@ class Loss(ABC):
     is_relative: ClassVar[bool] = False
     # Whether the parabola of one response depends on the others of its row.
     couples: ClassVar[bool] = False
+    # Whether targets far from what a model says of their rows are to count for little.
+    is_robust: ClassVar[bool] = False
     # Whether responses may be stretched to fit rows that were held out.
     stretches: ClassVar[bool] = False
     # The least penalty that a search begins with.
@@ -145,6 +148,10 @@ class Loss(ABC):
         """Return what to add to responses, a column each, for rows that a model has not seen."""
         return np.zeros(f.shape[1])
 
+    def narrowed(self, spread: float) -> Loss:
+        """Return the loss for targets this far, in their own units, from what can be said."""
+        return self
+
     def feature_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
         """Return columns from which least squares may learn features."""
         return np.asarray(y, dtype=np.float64)
@@ -212,6 +219,11 @@ class Huber(_Location):
     delta: float = 0.3
 
     name: ClassVar[str] = "huber"
+    is_robust: ClassVar[bool] = True
+
+    def narrowed(self, spread: float) -> Huber:
+        """Return the loss whose line begins where few targets are that are no outliers."""
+        return Huber(float(np.clip(_HUBER * spread, _ROUND, self.delta)))
 
     def value(self, y: Column, f: Column) -> Column:
         """Return the loss of each row."""
@@ -266,6 +278,7 @@ class AbsoluteError(Quantile):
     """|y − f|, whose best constant is the median; its corner is a little round."""
 
     name: ClassVar[str] = "absolute_error"
+    is_robust: ClassVar[bool] = True
 
     def value(self, y: Column, f: Column) -> Column:
         """Return the loss of each row, twice that of the quantile ½."""

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from polyadic.inspection import write_number, write_tick
-from polyadic.inspection._displays import write_dates
+from polyadic.inspection._dependence_display import write_dates
 from polyadic.inspection._inputs import GAP, as_dates
 from polyadic.report._coverage import USUAL, wilson
 from polyadic.report._drawing import ACCENT, CYCLE, INK, MUTED, SECOND, Figure, draw, fit_text
 from polyadic.report._inputs import Curve, Inputs, Pair
 from polyadic.report._residuals import Residuals
 
+_FEW_ROWS = 20  # of a part that may lie outside of a picture
 _MOST_BAND = 1.0  # room for a band beyond a curve, in units of the largest curve
 
 
@@ -197,7 +198,7 @@ def _find_limits(
     ends = (middle - half, middle + half)
     if not band:
         return ends
-    most = _MOST_BAND * max(span, widest)
+    most = _MOST_BAND * max(span, widest) or np.inf
     margin = 0.03 * (max(band) - min(band))
     return (
         max(min(ends[0], min(band) - margin), low - most),
@@ -210,13 +211,15 @@ def draw_residuals(inputs: Inputs, what: str) -> list[Figure]:
     shown = [curve for curve in inputs.curves if curve.residuals and len(curve.residuals.means) > 1]
     if not shown:
         return []
-    reach = max(
-        abs(mean) + 2 * error
-        for curve in shown
-        if curve.residuals
-        for mean, error in zip(curve.residuals.means, curve.residuals.standard_errors, strict=True)
-    )
+    reach = max(_reach(curve.residuals) for curve in shown if curve.residuals)
     return [_draw_residuals(curve, place, reach, what) for place, curve in enumerate(shown)]
+
+
+def _reach(found: Residuals) -> float:
+    """Return how far residuals lie from zero; parts of few rows, which vary, do not count."""
+    most, rows = max(found.rows), np.array(found.rows)
+    size = np.abs(found.means) + 2 * np.array(found.standard_errors)
+    return float(size[rows >= min(_FEW_ROWS, most)].max())
 
 
 def _draw_residuals(curve: Curve, place: int, reach: float, what: str) -> Figure:

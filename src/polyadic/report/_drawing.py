@@ -29,6 +29,7 @@ _VARIABLES = {
     _FOURTH: "var(--fourth)",
     _FIFTH: "var(--fifth)",
 }
+_LONG_TICK = 7  # characters
 _WIDTH = 4.4  # of every picture, so that type has one size on the page
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -90,7 +91,9 @@ def _write_ticks(axes: Any) -> None:
         if isinstance(axis.get_major_locator(), AutoLocator | MaxNLocator):
             axis.set_major_formatter(write_tick)
     if isinstance(axes.xaxis.get_major_locator(), AutoLocator):
-        axes.locator_params(axis="x", nbins=5)
+        # Long numbers need room beside each other.
+        longest = max(len(write_tick(float(f"{end:.2g}"))) for end in axes.get_xlim())
+        axes.locator_params(axis="x", nbins=5 if longest < _LONG_TICK else 4)
 
 
 def _inline(svg: str, name: str) -> str:

@@ -52,7 +52,7 @@ def _render(subject: Subject, findings: Findings) -> str:
     environment.filters["part"] = write_part
     environment.filters["short"] = lambda value: _write(value, 2)
     environment.filters["score"] = lambda value: _write(None if value is None else round(value, 4))
-    environment.filters["error"] = lambda value: f" ± {_write(value, 2)}" if value else ""
+    environment.filters["error"] = _write_error
     folder = files("polyadic.report")
     template = environment.from_string(folder.joinpath("template.html").read_text("utf-8"))
     return template.render(
@@ -70,7 +70,7 @@ def _render(subject: Subject, findings: Findings) -> str:
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
         n_members=len(subject.model.members_),
-        sure=has_uncertainty(subject.model),
+        sure=has_uncertainty(subject.model) and not subject.classes,
         n_alone=len(subject.model.alpha_),
         banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),
         has_loss="held_out_loss" in getattr(subject.model, "selection_", {}),
@@ -78,6 +78,13 @@ def _render(subject: Subject, findings: Findings) -> str:
         parameters=_list_parameters(subject.model),
         versions=_list_versions(),
     )
+
+
+def _write_error(value: float | None) -> str:
+    """Return a standard error as it stands behind a number."""
+    if not value:
+        return ""
+    return f" ± {_write(value, 2)}" if value >= 1e-4 else " ± <0.0001"
 
 
 def _write(value: float | str | None, digits: int = 4) -> str:

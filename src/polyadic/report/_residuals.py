@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from polyadic.report._coverage import Spread
 
 _MAX_BINS = 10
+_MAX_LEVELS = 12  # of a category, the most frequent
 _LEAST_ROWS = 5  # of a bin
 
 
@@ -51,7 +52,8 @@ def find_residuals(
         # Rows of one value are in one part.
         place = np.searchsorted(edges, values, side="left")
         parts = [(place == k) & ~np.isnan(values) for k in range(len(edges) + 1)]
-    kept = [(k, part) for k, part in enumerate(parts) if part.sum() >= _LEAST_ROWS]
+    common = sorted(range(len(parts)), key=lambda k: -int(parts[k].sum()))[:_MAX_LEVELS]
+    kept = [(k, parts[k]) for k in sorted(common) if parts[k].sum() >= _LEAST_ROWS]
     found = Residuals(
         [] if labels else [float(values[part].mean()) for _, part in kept],
         [labels[k] for k, _ in kept] if labels else [],

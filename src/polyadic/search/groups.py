@@ -23,7 +23,9 @@ from polyadic.search.loss_trend import MOST_OUTPUTS, loss_trend
 from polyadic.search.trend import linear_trend
 from polyadic.sources.data import Data
 
-MOST_STRETCH = 3.0
+MOST_STRETCH, _STRETCH_ROWS = 3.0, 20_000
+# What a row may cost under a robust loss, in median losses: those of squares, five spreads out.
+_MOST_LOSS = 50.0
 _TRAINING_ROWS = 2_000  # that held-out rows are compared with
 
 
@@ -152,23 +154,32 @@ class Group:
         residual = self._y - mean
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
-    def mean_loss(self, response: NDArray[np.float64]) -> float:
-        """Return the mean loss of responses, a column each; classes of few rows are doubted."""
+    def mean_loss(self, response: NDArray[np.float64], step: int = 1) -> float:
+        """Return the mean loss of responses, a column each; of every so many rows alone.
+
+        Classes of few rows are doubted, and under a robust loss no row costs more than many.
+        """
         assert self._loss is not None
-        f = response + self._start
-        losses = self._loss.total(self._y, iter(f.T))
+        f, y = response[::step] + self._start, self._y[::step]
+        losses = self._loss.total(y, iter(f.T))
         losses = losses + self._loss.doubt(iter(f.T), self._start) / len(losses)
-        return float(np.average(losses, weights=self._weight))
+        if self._loss.is_robust and np.median(losses) > 0:
+            # What far rows cost says nothing of a model, and would drown what it gains on others.
+            losses = np.minimum(losses, _MOST_LOSS * np.median(losses))
+        return float(
+            np.average(losses, weights=None if self._weight is None else self._weight[::step])
+        )
 
     def _stretched_loss(self, response: NDArray[np.float64]) -> float:
-        """Return the least mean loss of responses times a number."""
+        """Return the least mean loss of responses times a number, which some rows tell."""
+        step = -(-len(self) // _STRETCH_ROWS)
         found = minimize_scalar(
-            lambda stretch: self.mean_loss(stretch * response),
+            lambda stretch: self.mean_loss(stretch * response, step),
             bounds=(0.0, MOST_STRETCH),
             method="bounded",
             options={"xatol": 0.01},
         )
-        return float(found.fun)
+        return self.mean_loss(found.x * response) if step > 1 else float(found.fun)
 
     def judged_rows(
         self, response: NDArray[np.float64]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations, islice
 from operator import add
@@ -30,11 +30,11 @@ from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import summarise
-from polyadic.rows.view import Member, View
+from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.samples.workers import Workers
 from polyadic.search.errors import HeldOut, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat
-from polyadic.search.learned import LearnedFeatures
+from polyadic.search.learned import LearnedFeatures, learn_features
 from polyadic.search.loss_trend import loss_trend
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.trend import linear_trend
@@ -57,6 +57,10 @@ _UNLIKELY = 12.0  # units of log-likelihood that shares may cost to count
 _LIKELY_SHARES = 15  # how many are tried
 _LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
 _FEATURE_ROWS = 250_000
+# Targets are far from what a model says beyond so many spreads, and drawn in to so many.
+_FAR, _NEAR = 5.0, 2.0
+_LEAST_FAR = 0.005  # of the rows
+_FIRST_LOOK = 0.3  # of the effort, to see which targets are far out
 
 
 class Search:
@@ -539,6 +543,73 @@ class Search:
         self._on_trial(stage, trial, min(0.98, max(by_trials, self._spent / self._budget)))
 
 
+def look_at(
+    data: Data,
+    settings: Settings,
+    compute: Compute,
+    threads: Workers,
+    seeds: Sequence[int],
+    deadline: float = np.inf,
+) -> tuple[Data, list[LearnedFeatures]]:
+    """Return the best ways to see the inputs, and the rows under the loss that a fit minimises.
+
+    Under a robust loss a short search shows how far targets usually are from what can be said of
+    them: beyond that they count for little, and features are learned once more from targets that
+    are drawn in.
+    """
+    features = learn_features(rows_for_features(data), settings, threads)
+    loss = data.view.loss
+    if loss is None or not loss.is_robust:
+        return data, features
+    short = replace(settings, effort=_FIRST_LOOK * settings.effort)
+    search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
+    left = _LeftOver.of(data, search, search.run())
+    data = replace(data, view=replace(data.view, loss=loss.narrowed(left.relative_spread)))
+    if left.is_far.mean() < _LEAST_FAR:
+        return data, features
+    return data, learn_features(left.drawn_in(data), settings, threads)
+
+
+@dataclass(frozen=True)
+class _LeftOver:
+    """Rows that features are learned from, what a model says of them, and what that leaves over."""
+
+    rows: Rows
+    said: NDArray[np.float64]
+    middle: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    scale: NDArray[np.float64]  # of the targets
+
+    @classmethod
+    def of(cls, data: Data, search: Search, members: Sequence[Member]) -> _LeftOver:
+        rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
+        said = standard_prediction(members, rows.X, search._compute.predict)
+        said = on_host(search.targets.undo(said))
+        rest = rows.y - said
+        middle = np.median(rest, axis=0)
+        spread = 1.4826 * np.median(np.abs(rest - middle), axis=0)
+        return cls(rows, said, middle, spread, search.targets.scale)
+
+    @property
+    def relative_spread(self) -> float:
+        """How far targets usually are, in units of their own spread; the most of all targets."""
+        return float(np.max(self.spread / self.scale))
+
+    @property
+    def is_far(self) -> NDArray[np.bool_]:
+        """Which targets are far out."""
+        return np.abs(self.rows.y - self.said - self.middle) > _FAR * self.spread
+
+    def drawn_in(self, data: Data) -> Data:
+        """Return the rows with such targets nearer to what the model says.
+
+        Least squares would explain them, by noise or by features of their own.
+        """
+        ends = (self.middle + sign * _NEAR * self.spread for sign in (-1, 1))
+        near = self.said + np.clip(self.rows.y - self.said, *ends)
+        return _with_targets(data, self.rows, np.where(self.is_far, near, self.rows.y))
+
+
 def rows_for_features(data: Data) -> Data:
     """Return rows whose targets least squares can learn features from.
 
@@ -548,7 +619,11 @@ def rows_for_features(data: Data) -> Data:
     if loss is None:
         return data
     rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
-    y = loss.feature_targets(rows.y.astype(np.float64))
+    return _with_targets(data, rows, loss.feature_targets(rows.y.astype(np.float64)))
+
+
+def _with_targets(data: Data, rows: Rows, y: NDArray[np.float64]) -> Data:
+    """Return rows in memory with other targets, and no loss."""
     store = ArrayStore(Rows(rows.X, y, rows.weight, rows.groups))
     statistics = store.reduce("statistics", summarise)
     view = replace(data.view, targets=statistics.targets.scaling(), loss=None)
