@@ -83,6 +83,20 @@ def test_a_column_needs_its_own_input_and_what_is_filled_in_all_numbers(table):
     assert inputs_of(scaling.with_filling(table, INPUTS), [4]) == [0, 1, 3, 4]
 
 
+def test_what_is_filled_in_takes_many_steps_and_ends_three_deviations_out(rng):
+    """Numbers that follow from each other closely, and rows far from all others."""
+    walk = np.cumsum(rng.standard_normal((300, 12)), axis=1)
+    inputs = Inputs.of_numbers([f"x{d}" for d in range(12)])
+    rows = np.vstack([walk, 6 * walk[:40]])
+    holes = np.where(rng.uniform(size=rows.shape) < 0.4, np.nan, rows)
+    scaling = InputScaling.fit(holes, inputs).with_filling(holes[:300], inputs)
+    wanted = scaling.apply(holes)
+    unit = (wanted[:, :12] - scaling.filling.mean) / scaling.filling.scale
+    assert (np.abs(np.abs(unit[np.isnan(holes)]) - 3) < 1e-9).any()
+    found = scaled_by_graph(scaling, holes, list(range(wanted.shape[1])))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 13])
 def test_search_among_corners_is_that_of_numpy(rng, size):
     corners = np.sort(rng.standard_normal((3, size)), axis=1)

@@ -150,6 +150,22 @@ def test_rows_of_classes_that_are_new_are_told(two):
     assert "7 of these rows are of a class that the fit did not see" in page
 
 
+def test_rows_of_new_classes_only_say_nothing(two):
+    none = np.full(len(NEW), -1.0)
+    subject = Subject(
+        model=two,
+        X=two.schema_.encode(NEW).X,
+        target="health",
+        names=two.schema_.inputs.names,
+        y=none,
+        actual=none,
+        predicted=two.predict_proba(NEW),
+    )
+    found = find(subject)
+    assert found.class_errors is None
+    assert found.inputs is None
+
+
 def test_measures_may_be_those_of_more_rows(two):
     given = {"rows": 800, "log_loss": 0.4, "accuracy": 0.8, "auc": 0.9}
     subject = subject_of_two(two, metrics=given)

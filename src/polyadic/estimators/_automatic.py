@@ -94,7 +94,7 @@ class FeatureLearning(CPDEstimator):
             seeds = self._seeds(count, checkpoint)
             progress.tell(0, "learning features", 0.0)
             with compute.open_threads() as threads:
-                data, features = look_at(data, settings, compute, threads, seeds)
+                data, features = look_at(data, settings, compute, threads, seeds, deadline)
             with progress.search(0) as on_stage:
 
                 def tell(stage: str, trial: Trial, fraction: float) -> None:

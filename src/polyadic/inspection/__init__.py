@@ -3,11 +3,11 @@
 terms (the model as products over groups of inputs) ─► partial dependence, importance ─► displays
 """
 
+from polyadic.inspection._dependence_display import PartialDependenceDisplay
 from polyadic.inspection._displays import (
     ConvergenceDisplay,
     FeatureWeightsDisplay,
     InputRelevanceDisplay,
-    PartialDependenceDisplay,
     PredictionDisplay,
     SelectionDisplay,
     describe_kernel,
@@ -16,9 +16,9 @@ from polyadic.inspection._displays import (
 from polyadic.inspection._importance import (
     InputEffects,
     input_effects,
-    interaction_strengths,
     permutation_importance,
 )
+from polyadic.inspection._interactions import interaction_strengths
 from polyadic.inspection._numbers import write_number, write_part, write_tick
 from polyadic.inspection._partial import PartialDependence, partial_dependence
 

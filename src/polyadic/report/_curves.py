@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from polyadic.inspection import write_number, write_tick
-from polyadic.inspection._displays import write_dates
+from polyadic.inspection._dependence_display import write_dates
 from polyadic.inspection._inputs import GAP, as_dates
 from polyadic.report._coverage import USUAL, wilson
 from polyadic.report._drawing import ACCENT, CYCLE, INK, MUTED, SECOND, Figure, draw, fit_text

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import InputEffects
-from polyadic.inspection._importance import find_effects, find_growths, find_strengths
-from polyadic.inspection._inputs import Input, list_columns, list_inputs
+from polyadic.inspection._importance import find_effects, find_growths
+from polyadic.inspection._inputs import list_columns, list_inputs
+from polyadic.inspection._interactions import find_strengths
 from polyadic.inspection._losses import measure_of
 from polyadic.inspection._means import mean_outputs
 from polyadic.inspection._outputs import Output, check_output
 from polyadic.inspection._terms import Group, respond_rows
 from polyadic.report._coverage import find_spread, has_uncertainty
+from polyadic.report._points import Points, choose_points, common_points, group_rare
 from polyadic.report._residuals import Residuals, find_residuals
 from polyadic.report._subject import Subject
 
@@ -32,39 +34,8 @@ MAX_CLASSES = 6
 
 _N_CURVES = 6
 _N_SPREAD = 200  # rows that the interval around a curve is averaged over
-_RESOLUTION = 41
-_MAX_DISTINCT = 12  # values of a column that are drawn one by one
 _ROUNDING = 1e-9  # of the standard deviation of the predictions
 _LEAST_INTERACTION = 0.01  # of the standard deviation of the predictions
-
-
-@dataclass(frozen=True)
-class Points:
-    """The values that the curve of an input is evaluated at, a gap last where rows have any.
-
-    `counts` says how many rows have each, where they are values that rows have, and `labels` what
-    those of a category are called; `is_ordered` where that is an order.
-    """
-
-    name: str
-    place: int
-    values: NDArray[np.float64]
-    labels: list[str]
-    counts: list[int]
-    is_ordered: bool = False
-    is_time: bool = False
-
-    @property
-    def is_gap(self) -> NDArray[np.bool_]:
-        """Which of the values is the gap."""
-        return np.isnan(self.values)
-
-    def keep(self, kept: Any) -> Points:
-        """Return some of the values."""
-        places = np.arange(len(self.values))[kept]
-        labels = [self.labels[place] for place in places] if self.labels else []
-        counts = [self.counts[place] for place in places] if self.counts else []
-        return replace(self, values=self.values[places], labels=labels, counts=counts)
 
 
 @dataclass(frozen=True)
@@ -160,6 +131,8 @@ def find_inputs(subject: Subject) -> Inputs | None:
     if subject.classes and y is not None:
         # Rows of classes that the fit did not see cannot be right.
         some, y = some[y >= 0], y[y >= 0]
+    if not len(some):
+        return None
     X, model = subject.X[some], subject.model
     columns = list_columns(schema_of(model))
     groups = [column.places for column in columns]
@@ -261,32 +234,6 @@ def _choose_curves(model: Any, X: NDArray[np.float64], order: list[int]) -> list
     return used[:_N_CURVES] or ranked[:1]
 
 
-def choose_points(name: str, each: Input, values: NDArray[np.float64]) -> Points:
-    """Return where the curve of an input is evaluated: at its levels, or where its rows are.
-
-    A number has points from the 1st to the 99th percentile, or the few values there are.
-    """
-    there, (place,) = values[~np.isnan(values)], each.places
-    distinct, counts = np.unique(there, return_counts=True)
-    points, few = distinct, counts.tolist()
-    is_category = each.column.kind == "category"
-    if is_category:
-        order = np.argsort(-counts, kind="stable")
-        points, few = distinct[order], counts[order].tolist()
-    elif not each.levels:
-        low, high = np.quantile(there, [0.01, 0.99])
-        points, few = np.linspace(low, high, _RESOLUTION), []
-        if len(distinct) <= _MAX_DISTINCT:
-            common = (distinct >= low) & (distinct <= high)
-            common = common if common.sum() > 1 else np.ones_like(common)
-            points, few = distinct[common], counts[common].tolist()
-    n_gaps = len(values) - len(there)
-    if n_gaps and each.takes_gaps:
-        points, few = np.append(points, np.nan), [*few, n_gaps] if few else []
-    labels = each.write(points) if each.levels else []
-    return Points(name, place, points, labels, few, not is_category, each.is_time)
-
-
 def _make_curve(
     own: NDArray[np.float64],
     points: Points,
@@ -295,7 +242,7 @@ def _make_curve(
     shown: list[int],
 ) -> Curve:
     """Return the curve of an input from its means, a column for each class."""
-    kept, means = _group_rare(points, means[:, shown], len(own))
+    kept, means = group_rare(points, means[:, shown], len(own))
     gap = kept.is_gap & (not kept.labels)
     values, at_gap = means[~gap].T.tolist(), means[gap].reshape(-1, len(shown))
     line = kept.keep(~gap)
@@ -328,7 +275,7 @@ def _add_band(
     found = []
     for member in alone:
         means = mean_outputs(member, X, [(kept.place,)], [kept.values[:, None]], output)
-        found.append(_group_rare(kept, means, len(X))[1][:, 0])
+        found.append(group_rare(kept, means, len(X))[1][:, 0])
     return replace(curve, low=np.min(found, axis=0).tolist(), high=np.max(found, axis=0).tolist())
 
 
@@ -342,7 +289,7 @@ def _add_interval(curve: Curve, model: Any, X: NDArray[np.float64], points: Poin
     ends = []
     for end in (spread.low, spread.high):
         distance = (end - spread.predicted).reshape(len(some), -1).mean(axis=0)
-        grouped = _group_rare(kept, distance[:, None], len(X))[1][:, 0]
+        grouped = group_rare(kept, distance[:, None], len(X))[1][:, 0]
         ends.append((np.array(curve.values) + grouped).tolist())
     return replace(curve, low=ends[0], high=ends[1])
 
@@ -356,31 +303,6 @@ def members_alone(model: Any) -> list[Any]:
         alone.members_ = [replace(member, share=whole)]
         found.append(alone)
     return found
-
-
-def _group_rare(
-    points: Points, means: NDArray[np.float64], n_rows: int
-) -> tuple[Points, NDArray[np.float64]]:
-    """Put levels of few rows together: each row of them counts once in their mean."""
-    counts = np.array(points.counts)
-    if not points.labels or points.is_ordered:
-        return points, means
-    rare = counts < max(5, n_rows / 100)
-    rare[_MAX_DISTINCT:] = True
-    rare[points.is_gap] = False
-    if not rare.any():
-        return points, means
-    kept = points.keep(~rare)
-    n_rare = int(rare.sum())
-    other = np.average(means[rare], axis=0, weights=counts[rare])
-    # A gap is no level, and stands last.
-    last = len(kept.values) - int(kept.is_gap.sum())
-    labels, some = list(kept.labels), list(kept.counts)
-    labels.insert(last, f"other ({n_rare} level{'s' * (n_rare > 1)})")
-    some.insert(last, int(counts[rare].sum()))
-    values = np.insert(kept.values, last, np.inf)
-    grouped = replace(kept, values=values, labels=labels, counts=some)
-    return grouped, np.insert(means[~rare], last, other, axis=0)
 
 
 def _find_pair(
@@ -397,7 +319,7 @@ def _find_pair(
         return None
     # A category comes second: it is drawn as one line for each of its levels.
     pair = sorted([points[first], points[second]], key=lambda p: (bool(p.labels), -len(p.values)))
-    shown = [_common_points(each, len(X)) for each in pair]
+    shown = [common_points(each, len(X)) for each in pair]
     grids = [each.values[:, None] for each in shown]
     values = mean_outputs(model, X, [(each.place,) for each in shown], grids, output)
     # Of several classes the one that moves most.
@@ -418,12 +340,3 @@ def _find_pair(
     rows = X[:, [pair[0].place, pair[1].place]]
     there = None if two.labels else rows[~np.isnan(rows).any(axis=1)]
     return Pair((one, two), values[..., column], float(strength), there, label)
-
-
-def _common_points(points: Points, n_rows: int) -> Points:
-    """Leave out levels of few rows, all but the six most common, and gaps of what is a curve."""
-    if not points.labels:
-        return points.keep(~points.is_gap)
-    common = np.argsort(-np.array(points.counts), kind="stable")[:6]
-    kept = [place for place in common if points.counts[place] >= max(5, n_rows / 100)]
-    return points.keep(sorted(kept or common[:1]))

@@ -70,7 +70,7 @@ def _render(subject: Subject, findings: Findings) -> str:
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
         n_members=len(subject.model.members_),
-        sure=has_uncertainty(subject.model),
+        sure=has_uncertainty(subject.model) and not subject.classes,
         n_alone=len(subject.model.alpha_),
         banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),
         has_loss="held_out_loss" in getattr(subject.model, "selection_", {}),

@@ -544,7 +544,12 @@ class Search:
 
 
 def look_at(
-    data: Data, settings: Settings, compute: Compute, threads: Workers, seeds: Sequence[int]
+    data: Data,
+    settings: Settings,
+    compute: Compute,
+    threads: Workers,
+    seeds: Sequence[int],
+    deadline: float = np.inf,
 ) -> tuple[Data, list[LearnedFeatures]]:
     """Return the best ways to see the inputs, and the rows under the loss that a fit minimises.
 
@@ -557,7 +562,7 @@ def look_at(
     if loss is None or not loss.is_robust:
         return data, features
     short = replace(settings, effort=_FIRST_LOOK * settings.effort)
-    search = Search(data, features[:1], short, seeds[:2], compute)
+    search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
     left = _LeftOver.of(data, search, search.run())
     data = replace(data, view=replace(data.view, loss=loss.narrowed(left.relative_spread)))
     if left.is_far.mean() < _LEAST_FAR:
