@@ -170,3 +170,34 @@ def test_what_others_left_over_is_an_offset():
     z, c = loss.linearise(rows.y, f, 0)
     offset = f - respond(model, problem, rows.X)[:, 0]
     np.testing.assert_allclose(sums.target_norm2, (c * (z - offset) ** 2).sum(), rtol=1e-10)
+
+
+def test_the_same_responses_are_asked_for_once():
+    """The loss of a model and the squares that touch it there share what the model says."""
+    problem, loss = CHOSEN[0], LOSSES["multinomial"]
+    rows = rows_of(problem, loss)
+    data = in_memory(None, rows).under(loss)
+    asked = []
+
+    def count(X, cores, *words):
+        asked.append(cores)
+        return ReferenceEngine().predict(X, cores, *words)
+
+    first, other = (
+        Model(tuple([core / k for core in cores] for k in (1, 2, 3)), problem.weights)
+        for cores in (problem.cores, problem.later)
+    )
+    fresh = {}
+    for turn, model in enumerate((first, first, other, first)):
+        member = Member(data.view.inputs, problem.layout, model)
+        view = replace(data.view, around=member)
+        found = data.store.loss(view, count).value
+        assert found == fresh.setdefault(id(model), found)
+        alone = in_memory(None, rows).under(loss).store.loss(view, ReferenceEngine().predict)
+        assert found == alone.value
+        # The answers of two models are kept: of the one that is, and of one that is tried.
+        assert len(asked) == (3, 3, 6, 6)[turn]
+    third = Model(first.cores, 2 * problem.weights)  # other feature weights are another model
+    view = replace(data.view, around=Member(data.view.inputs, problem.layout, third))
+    data.store.loss(view, count)
+    assert len(asked) == 9

@@ -24,6 +24,8 @@ from polyadic.export._columns import Door, date_part
 def encode(train, rows, number=TensorProto.DOUBLE):
     """Return rows as the graph encodes them, and as the schema of the training rows does."""
     schema = Survey.of(train).schema()
+    n_gaps = np.isnan(schema.encode(train).X).sum(axis=0)
+    schema = schema.with_gaps(n_gaps.tolist(), len(train))
     door = Door.of(schema, number, ())
     inputs = door.read(rows)
     names = dict(zip(inputs, (f"i{place}" for place in range(len(inputs))), strict=True))
@@ -55,6 +57,13 @@ MIXED = pd.DataFrame(
 def test_every_kind_of_column_is_encoded_as_the_schema_does():
     found, wanted = encode(MIXED, MIXED)
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_column_of_gaps_stays_one():
+    rows = MIXED.assign(text=None)
+    found, wanted = encode(rows, rows)
+    np.testing.assert_array_equal(found, wanted)
+    assert np.isnan(found[:, 1]).all()
 
 
 def test_levels_that_were_not_there_are_the_average_level_and_of_an_order_a_gap():

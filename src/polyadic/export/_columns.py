@@ -166,7 +166,7 @@ def _encode(graph: Graph, column: Column, part: int, value: str) -> str:
     """Return an input of the model, n × 1, from a column."""
     if column.kind == "date":
         return date_part(graph, value, column.parts[part])
-    if column.kind == "number":
+    if column.kind in ("number", "gaps"):  # what comes where there were gaps has no effect
         return _double(graph, value)
     unseen = float(len(column.levels)) if column.kind == "category" else np.nan
     codes = {level: float(code) for code, level in enumerate(column.levels)}

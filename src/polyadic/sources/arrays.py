@@ -37,6 +37,7 @@ _PIECE = 2**25  # numbers that are looked at at a time
 # Up to so many numbers the rows are kept as several views show them, beyond as one does.
 _SEVERAL_VIEWS = 2**22
 _MOST_VIEWS = 8
+_ANSWERS = 2**22  # responses that are kept
 
 
 class ArraySource:
@@ -170,7 +171,8 @@ class ArrayStore:
         """Return the loss of the model that a view is around."""
         if np.prod(self.rows.X.shape) > _SEVERAL_VIEWS:  # piece by piece, maybe on a device
             return self.reduce("loss", partial(view.loss_sum, respond=respond))
-        return view.loss_sum(self.rows, 0, respond, self._sight(view).scaled())
+        sight = self._sight(view)
+        return view.loss_sum(self.rows, 0, sight.remember(respond), sight.scaled())
 
     def restrict(self, part: Part) -> ArrayStore:
         """Return the rows of a part, where they are."""
@@ -207,19 +209,44 @@ class _Sight:
         self._X: Any = None
         self._context: Any = None
         self._seen: dict[int, Rows] = {}
+        # By the cores that they are of: cores, feature weights, and the response of each row.
+        self._answers: dict[int, tuple[Any, Any, Any]] = {}
 
     def __call__(self, target: int, respond: Respond, rows: Rows) -> Rows:
         """Return rows as the fit of one target sees them."""
         if rows is not self.rows:  # a chunk, on its way to a device
             return self.view.see(rows, target, respond)
         if self.view.loss is not None:  # targets are seen once, for one sweep
-            X = self.scaled()
+            X, respond = self.scaled(), self.remember(respond)
             if self._context is None:
                 self._context = self.view.context(rows, X, respond)
             return self.view.see(rows, target, respond, X, self._context)
         if target not in self._seen:
             self._seen[target] = self.view.see(rows, target, respond, self.scaled())
         return self._seen[target]
+
+    def remember(self, respond: Respond) -> Respond:
+        """Return what responds, and knows what it last said of these inputs.
+
+        The loss of a model and the squares that touch it there ask for the same responses.
+        """
+        # Of the model as it is, and of one that is tried, there is one for every output.
+        most = min(2 * self.view.n_outputs(self.rows.y.shape[1]), _ANSWERS // len(self.rows))
+        return partial((self._alike or self)._answer, respond, most)
+
+    def _answer(
+        self, respond: Respond, most: int, X: Any, cores: Any, map_weights: Any, layout: Any
+    ) -> Any:
+        kept = self._answers
+        known = kept.get(id(cores))
+        if X is not self._X:
+            return respond(X, cores, map_weights, layout)
+        if known is not None and known[0] is cores and known[1] is map_weights:
+            return known[2]
+        response = respond(X, cores, map_weights, layout)
+        newest = [*kept.items(), (id(cores), (cores, map_weights, response))]
+        self._answers = dict(newest[-most:] if most else [])
+        return response
 
     def scaled(self) -> Any:
         """Return the scaled inputs."""
