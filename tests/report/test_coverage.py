@@ -78,6 +78,7 @@ def test_widths_along_a_category_are_means_of_its_rows(model, report):
     assert "inside 90 % intervals" in page
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_say_how_sure_it_is(model):
     old = copy(model)
     del old.uncertainty_

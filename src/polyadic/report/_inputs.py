@@ -320,6 +320,9 @@ def _find_pair(
     # A category comes second: it is drawn as one line for each of its levels.
     pair = sorted([points[first], points[second]], key=lambda p: (bool(p.labels), -len(p.values)))
     shown = [common_points(each, len(X)) for each in pair]
+    if not output.is_linear:
+        # Every row is predicted at every pair of points, so that fewer of them do.
+        shown = [each if each.labels or each.counts else each.thinned() for each in shown]
     grids = [each.values[:, None] for each in shown]
     values = mean_outputs(model, X, [(each.place,) for each in shown], grids, output)
     # Of several classes the one that moves most.

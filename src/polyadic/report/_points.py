@@ -35,6 +35,10 @@ class Points:
         """Which of the values is the gap."""
         return np.isnan(self.values)
 
+    def thinned(self) -> Points:
+        """Return every second value, both ends among them."""
+        return self.keep(slice(None, None, 2))
+
     def keep(self, kept: Any) -> Points:
         """Return some of the values."""
         places = np.arange(len(self.values))[kept]
