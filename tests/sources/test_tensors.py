@@ -67,7 +67,7 @@ def test_scaled_tensors_are_scaled_arrays(table, blend, columns):
 def test_a_view_of_tensors_is_that_of_arrays(table, rng):
     X, y, weight = table
     data = data_of(X, y, weight)
-    line = additive_member(data.view, linear_features(data), rng.standard_normal((4, 2)))
+    line = additive_member(data.view.inputs, linear_features(data), rng.standard_normal((4, 2)))
     trend = replace(line, share=0.5)
     view = View(InputScaling.fit(X, INPUTS, blend=0.5), data.view.targets, (trend,))
     there = Rows(*tensors(X, y, weight))
