@@ -70,11 +70,9 @@ def run(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, int, str], d
         X = data[f"{name}/X"]
         is_pbp = name.startswith("pbp/")
         splits = range(20 if is_pbp else 2)[: arguments.splits]
-        models = (
-            [OURS]
-            if is_pbp and not arguments.models
-            else (arguments.models or ",".join(TITLES)).split(",")
-        )
+        models = [OURS] if is_pbp else list(TITLES)
+        if arguments.models:
+            models = arguments.models.split(",")
         todo += [
             (X.size * (5 if model == OURS else 1), name, split, model)
             for split in splits
@@ -207,13 +205,8 @@ def write(results: dict[str, Any]) -> str:
         for name, models in sorted(others.items())
     ]
     text += [table(["set", *(TITLES[each] for each in scored)], rows), ""]
-    text += [
-        *_counts(others),
-        "",
-        "Coverage of intervals on test rows, and the mean width of the",
-        "",
-    ]
-    text[-2] = "Coverage on test rows, and the mean width of 90 % intervals:"
+    text += [*_counts(others), ""]
+    text += ["Coverage on test rows, and the mean width of 90 % intervals:", ""]
     rows = []
     for name, models in sorted(others.items()):
         coverage = _mean(models.get(OURS, {}), "coverage")
