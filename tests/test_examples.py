@@ -34,6 +34,7 @@ def test_there_are_enough_of_them():
     assert {path.stem for path in EXAMPLES} >= LONG
 
 
+@pytest.mark.gallery
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(

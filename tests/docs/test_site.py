@@ -35,6 +35,7 @@ def test_the_site_has_what_people_look_for(pages):
     assert len([name for name in names if name.startswith("gallery/plot_")]) >= 10
 
 
+@pytest.mark.gallery
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_page_fits_and_is_without_fault(pages, browser, width):  # noqa: F811
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}

@@ -39,12 +39,7 @@ ESTIMATORS = {
     "machine": KernelMachineRegressor(**SMALL),
     "folds": KernelMachineRegressorCV(MAPS, cv=3, **SMALL),
     "huber": FeatureLearningRegressor(MAPS, **SMALL, loss="huber"),
-    "automatic quantile": FeatureLearningRegressor(
-        n_estimators=1, rank=2, n_basis=2, alpha=1.0, loss="quantile", quantile=0.7
-    ),
     "classes": FeatureLearningClassifier(MAPS, **SMALL),
-    "automatic classes": FeatureLearningClassifier(n_estimators=1, rank=2, n_basis=2, alpha=1.0),
-    "machine of classes": KernelMachineClassifier(**SMALL),
     "default classes": FeatureLearningClassifier(),
     "default machine of classes": KernelMachineClassifier(),
     "default features": FeatureLearningRegressor(),
