@@ -186,21 +186,11 @@ class Uncertainty:
 
 
 @dataclass(frozen=True)
-class ErrorPredictor:
-    """Predicts targets and the scale of their errors.
-
-    There are three columns for each target: predictions, scales, and scales as they would be if
-    no row were strange.
-    """
+class _Beside:
+    """Predicts what stands beside predictions, columns of numbers, wherever the rows are."""
 
     predictor: Predictor
-    uncertainty: Uncertainty
     single_target = False
-
-    @property
-    def n_targets(self) -> int:
-        """Number of columns."""
-        return 3 * self.predictor.n_targets
 
     def single_threaded(self) -> Self:
         """Return what predicts the same in one thread, for tasks that run side by side."""
@@ -215,6 +205,25 @@ class ErrorPredictor:
         """Give the function that predicts checked rows."""
         with ignore_overflow(), self.predictor.spec.open() as compute:
             yield partial(self._predict, compute)
+
+    def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ErrorPredictor(_Beside):
+    """Predicts targets and the scale of their errors.
+
+    There are three columns for each target: predictions, scales, and scales as they would be if
+    no row were strange.
+    """
+
+    uncertainty: Uncertainty
+
+    @property
+    def n_targets(self) -> int:
+        """Number of columns."""
+        return 3 * self.predictor.n_targets
 
     def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
         # What stands beside each row takes memory too, so very many are taken piece by piece.
@@ -236,7 +245,7 @@ class ErrorPredictor:
 
 
 @dataclass(frozen=True)
-class EntropyPredictor:
+class EntropyPredictor(_Beside):
     """Predicts how uncertain the class of a row is, in nats.
 
     There are two columns: the entropy of the probabilities, and the mean entropy of what each of
@@ -244,24 +253,8 @@ class EntropyPredictor:
     agree on.
     """
 
-    predictor: Predictor
     n_members: int
     n_targets = 2
-    single_target = False
-
-    def single_threaded(self) -> Self:
-        """Return what predicts the same in one thread, for tasks that run side by side."""
-        return replace(self, predictor=self.predictor.single_threaded())
-
-    def shape(self, y: Any) -> Any:
-        """Return columns as they are."""
-        return y
-
-    @contextmanager
-    def open(self) -> Iterator[Callable[..., Any]]:
-        """Give the function that predicts checked rows."""
-        with ignore_overflow(), self.predictor.spec.open() as compute:
-            yield partial(self._predict, compute)
 
     def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
         xp, members = array_namespace(X), self.predictor.members

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from polyadic.estimators._sources import rows_to_predict
+from polyadic.estimators._sources import is_dask, rows_to_predict
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.rows.arrays import array_namespace, on_host
 from polyadic.rows.tensors import is_tensor, like
@@ -274,7 +274,7 @@ def _times(columns: Any, factors: NDArray[np.float64]) -> Any:
 
 
 def _namespace_of(columns: Any) -> Any:
-    if type(columns).__module__.split(".")[0] == "dask":
+    if is_dask(columns):
         import dask.array
 
         return dask.array

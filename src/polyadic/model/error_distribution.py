@@ -148,10 +148,12 @@ def _fit_density(z: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[f
 
     def cost(units: NDArray[np.float64], freedom: float) -> tuple[float, NDArray[np.float64]]:
         a, b = np.exp(units) if skewed else np.exp(units[[0, 0]])
-        s2 = (z / np.where(is_below, a, b)) ** 2
-        tail = 0.5 * s2 if freedom >= NORMAL else (freedom + 1) / 2 * np.log1p(s2 / freedom)
+        scaled = z / np.where(is_below, a, b)
+        s2 = scaled**2
         pull = s2 if freedom >= NORMAL else (freedom + 1) * s2 / (freedom + s2)
-        value = float(weight @ tail) / n + np.log((a + b) / 2) - _log_peak(freedom)
+        value = (
+            float(weight @ _tail(scaled, freedom)) / n + np.log((a + b) / 2) - _log_peak(freedom)
+        )
         pulls = weight * pull / n
         slopes = np.array([a, b]) / (a + b) - [pulls[is_below].sum(), pulls[~is_below].sum()]
         return value, slopes if skewed else slopes.sum(keepdims=True)

@@ -140,32 +140,43 @@ def solve_core_guarded(
 ) -> CoreSolution:
     """Do what `solve_core` does for any system, singular ones too, in plain NumPy."""
     half, gram, moment = current.size, equations.gram, equations.moment
-    old, penalty = current.ravel(), alpha * gram_of_others
-    if not np.iscomplexobj(current):
-        matrix = gram.copy()
-        _add_penalty(matrix, penalty)
-    elif objective == "real":
-        # Re(A v) = [Re A, −Im A] [Re v; Im v]
-        matrix = gram.copy()
-        matrix[:half, half:] *= -1
-        matrix[half:, :half] *= -1
-        moment = np.concatenate([moment[:half], -moment[half:]])
-        _add_penalty(matrix[:half, :half], penalty.real)
-        _add_penalty(matrix[half:, half:], penalty.real)
-        _add_penalty(matrix[half:, :half], penalty.imag)
-        _add_penalty(matrix[:half, half:], -penalty.imag)
-        old = np.concatenate([old.real, old.imag])
+    if objective == "real" or not np.iscomplexobj(current):
+        matrix, moment, old = core_system(equations, gram_of_others, current, alpha)
     else:
+        old = current.ravel()
         cross = gram[:half, half:]
         matrix = np.empty((half, half), dtype=current.dtype)
         np.add(gram[:half, :half], gram[half:, half:], out=matrix.real)
         np.subtract(cross, cross.T, out=matrix.imag)
-        _add_penalty(matrix, penalty)
+        _add_penalty(matrix, alpha * gram_of_others)
         moment = moment[:half] - 1j * moment[half:]
     solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target_norm2)
     if solution.size != half:
         solution = solution[:half] + 1j * solution[half:]
     return CoreSolution(solution.reshape(current.shape), jitter)
+
+
+def core_system(
+    equations: NormalEquations, gram_of_others: NDArray[Any], current: NDArray[Any], alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return matrix and right-hand side of a core step on the real part, and the core as it is.
+
+    Real and imaginary parts of a complex core are unknowns of their own.
+    """
+    matrix, moment, penalty = equations.gram.copy(), equations.moment, alpha * gram_of_others
+    if not np.iscomplexobj(current):
+        _add_penalty(matrix, penalty)
+        return matrix, moment, current.ravel()
+    # Re(A v) = [Re A, −Im A] [Re v; Im v]
+    half = current.size
+    matrix[:half, half:] *= -1
+    matrix[half:, :half] *= -1
+    moment = np.concatenate([moment[:half], -moment[half:]])
+    _add_penalty(matrix[:half, :half], penalty.real)
+    _add_penalty(matrix[half:, half:], penalty.real)
+    _add_penalty(matrix[half:, :half], penalty.imag)
+    _add_penalty(matrix[:half, half:], -penalty.imag)
+    return matrix, moment, np.concatenate([current.ravel().real, current.ravel().imag])
 
 
 def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.model import cpd
-from polyadic.model.normal import NormalEquations
+from polyadic.model.normal import NormalEquations, core_system
 
 MOST_UNKNOWNS = 2_000  # of a core whose covariance is kept
 _LEAST = 1e-12  # eigenvalues, beside the greatest
@@ -51,21 +51,8 @@ def core_posterior(
     alpha: float,
 ) -> tuple[CorePosterior, float]:
     """Return the posterior of a core, and the sum of squares that makes the noise."""
-    value = cores[core]
     H = cpd.gram_product(cpd.grams(cores), without=core)
-    matrix, v = equations.gram.copy(), value.ravel()
-    penalty = np.kron(np.eye(len(value)), alpha * H)
-    if np.iscomplexobj(value):
-        # Re(A v) = [Re A, −Im A] [Re v; Im v]
-        half = value.size
-        matrix[:half, half:] *= -1
-        matrix[half:, :half] *= -1
-        matrix += np.block([[penalty.real, -penalty.imag], [penalty.imag, penalty.real]])
-        signs = np.repeat([1.0, -1.0], half)
-        moment, v = signs * equations.moment, np.concatenate([v.real, v.imag])
-    else:
-        matrix += penalty
-        moment = equations.moment
+    matrix, moment, v = core_system(equations, H, cores[core], alpha)
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     kept = values > _LEAST * max(values[-1], np.finfo(float).tiny)
     root = vectors[:, kept] / np.sqrt(values[kept])

@@ -27,7 +27,7 @@ from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling
 from polyadic.rows.view import Member
 from polyadic.search.learned import LearnedFeatures
-from polyadic.search.trend import additive_member, level_features
+from polyadic.search.trend import additive_member, level_features, number_table
 from polyadic.sources.data import Data
 from polyadic.uncertainty import (
     LEAST_FAMILIAR,
@@ -256,10 +256,4 @@ def _table(x: NDArray[np.float64], n_levels: int, bumps: int) -> Table | None:
     if bumps and len(corners) > 2:
         functions += [np.interp(at, corners, each) for each in np.eye(len(corners))]
     values = np.column_stack(functions)
-    if not has_gaps:
-        return Table(low, high, values, gap=(N_KNOTS - 1) / 2)
-    with_gaps = np.zeros((N_KNOTS + 2, values.shape[1] + 1))
-    with_gaps[:N_KNOTS, :-1] = values
-    with_gaps[N_KNOTS:, :-1] = values.mean(axis=0)
-    with_gaps[N_KNOTS:, -1] = 1.0
-    return Table(low, high, with_gaps, gap=float(N_KNOTS))
+    return number_table(low, high, values, values.mean(axis=0), has_gaps=has_gaps)

@@ -75,6 +75,7 @@ class Group:
             self._start = self._start if view.loss.is_relative else view.targets.mean
         self._weight = None if rows.weight is None else on_host(rows.weight)
         self._scaled: dict[View, Any] = {}
+        self._fitted_trend: Member | None = None
         # Rows that are read many times are brought into memory, unless they are too many.
         few = train.subset(min(1.0, limits.few_rows / n_train))
         self.levels = [data.gather(few)]
@@ -108,9 +109,7 @@ class Group:
         `predict` makes predictions in the targets' own units of responses.
         """
         known = self.levels[0]
-        trend = None
-        if shares[1]:
-            trend = linear_trend(known) if self._loss is None else loss_trend(known, compute)
+        trend = self._trend(compute) if shares[1] else None
         rows = known.gather_about(_TRAINING_ROWS, seed=3)
 
         def say(X: Any, responses: list[NDArray[np.float64]]) -> tuple[list[Any], Any]:
@@ -188,20 +187,29 @@ class Group:
         weight = np.ones(len(self._y)) if self._weight is None else self._weight
         return self._y, response + self._start, weight
 
+    def _trend(self, compute: Compute) -> Member:
+        """Return the linear trend of the rows to train on, which is fitted once."""
+        if self._fitted_trend is None:
+            known = self.levels[0]
+            self._fitted_trend = (
+                linear_trend(known) if self._loss is None else loss_trend(known, compute)
+            )
+        return self._fitted_trend
+
     def line(self, compute: Compute) -> NDArray[np.float64]:
         """Return what a linear trend says of these rows under the loss, or zeros without one."""
         assert self._loss is not None
         level = self.levels[0]
         if self._loss.is_location or level.n_targets > MOST_OUTPUTS:
             return np.zeros((len(self._y), level.n_targets))
-        member = loss_trend(level, compute)
+        member = self._trend(compute)
         return on_host(standard_prediction([member], self._X, compute.predict))
 
     def blend_sums(
         self, responses: Sequence[NDArray[np.float64]], compute: Compute
     ) -> NormalEquations:
         """Return the sums that say which shares of the mean and of a line fit these rows best."""
-        line = standard_prediction([linear_trend(self.levels[0])], self._X, compute.predict)
+        line = standard_prediction([self._trend(compute)], self._X, compute.predict)
         columns = np.stack([np.mean(responses, axis=0), on_host(line)], axis=2)
         n_targets = self._y.shape[1]
         weight = None if self._weight is None else np.repeat(self._weight, n_targets)

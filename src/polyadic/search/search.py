@@ -29,10 +29,11 @@ from polyadic.model.losses import invert_link
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.rows import Rows
+from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.samples.workers import Workers
-from polyadic.search.errors import HeldOut, learn_uncertainty
+from polyadic.search.errors import learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat
 from polyadic.search.learned import LearnedFeatures, learn_features
 from polyadic.search.loss_trend import loss_trend
@@ -134,7 +135,7 @@ class Search:
         self._spent, self._level, self._step = 0.0, 0, 1 / _STEP
         self.targets = data.view.targets
         self.best: Trial | None = None
-        self._held: list[HeldOut] = []
+        self._judged: tuple[Trial, tuple[float, float]] | None = None  # by the held-out rows
         self.log: list[dict[str, Any]] = []
 
     def _group(self, seed: int) -> Group:
@@ -366,7 +367,7 @@ class Search:
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         shares = self._shares(trial)
-        self._held = self._held_out(trial, shares)
+        self._judged = trial, shares
         if not self._is_late():
             alphas = self._alphas(trial)
 
@@ -401,11 +402,15 @@ class Search:
             members.append(replace(trend, share=shares[1]))
         return members
 
-    def _held_out(self, trial: Trial, shares: tuple[float, float]) -> list[HeldOut]:
-        """Return what members that have not seen them say of the held-out rows; of no classes."""
+    def uncertainty(self, members: Sequence[Member]) -> Uncertainty | None:
+        """Return how sure the members that the search has returned are; None for classes.
+
+        What tells is what members that have not seen them say of the held-out rows.
+        """
         loss = self._data.view.loss
-        if loss is not None and loss.stretches:
-            return []
+        if self._judged is None or (loss is not None and loss.stretches):
+            return None
+        trial, shares = self._judged
 
         def predict(response: NDArray[np.float64]) -> NDArray[np.float64]:
             y = self.targets.undo(response)
@@ -414,19 +419,13 @@ class Search:
         pairs = list(zip(self.seats, trial.models, strict=True))
         chosen = [self._members_of(pairs, trial.ways, g) for g in range(len(self._groups))]
         units = self._data.statistics.targets.scaling().scale
-        return [
+        held = [
             group.held_out(self._compute, some, shares, predict, units)
             for group, some in zip(self._groups, chosen, strict=True)
             if some
         ]
-
-    def uncertainty(self, members: Sequence[Member]) -> Uncertainty | None:
-        """Return how sure the members that the search has returned are; None for classes."""
-        if not self._held or self.best is None:
-            return None
-        features = next(s.features for s in self.seats if s.way in self.best.ways)
-        units = self._data.statistics.targets.scaling().scale
-        return learn_uncertainty(self._held, self._data, features, members, units, self._compute)
+        features = next(seat.features for seat in self.seats if seat.way in trial.ways)
+        return learn_uncertainty(held, self._data, features, members, units, self._compute)
 
     def members(self, trial: Trial, share: float = 1.0) -> list[Member]:
         """Return the members of the mean, those of the ways that held-out rows prefer."""
@@ -563,7 +562,7 @@ def look_at(
         return data, features
     short = replace(settings, effort=_FIRST_LOOK * settings.effort)
     search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
-    left = _LeftOver.of(data, search, search.run())
+    left = _LeftOver.of(data, search.run(), search.targets, compute)
     data = replace(data, view=replace(data.view, loss=loss.narrowed(left.relative_spread)))
     if left.is_far.mean() < _LEAST_FAR:
         return data, features
@@ -581,14 +580,15 @@ class _LeftOver:
     scale: NDArray[np.float64]  # of the targets
 
     @classmethod
-    def of(cls, data: Data, search: Search, members: Sequence[Member]) -> _LeftOver:
+    def of(
+        cls, data: Data, members: Sequence[Member], targets: TargetScaling, compute: Compute
+    ) -> _LeftOver:
         rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
-        said = standard_prediction(members, rows.X, search._compute.predict)
-        said = on_host(search.targets.undo(said))
+        said = on_host(targets.undo(standard_prediction(members, rows.X, compute.predict)))
         rest = rows.y - said
         middle = np.median(rest, axis=0)
         spread = 1.4826 * np.median(np.abs(rest - middle), axis=0)
-        return cls(rows, said, middle, spread, search.targets.scale)
+        return cls(rows, said, middle, spread, targets.scale)
 
     @property
     def relative_spread(self) -> float:

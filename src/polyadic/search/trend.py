@@ -82,11 +82,26 @@ def _sound_range(low: float, high: float) -> tuple[float, float]:
 def _number_features(low: float, high: float, has_gaps: bool) -> Table:
     """Return x, level beyond its range, and where there are gaps a column for them."""
     x = low + (high - low) * np.clip(knots(), 0.0, 1.0)
+    return number_table(low, high, x[:, None], np.array([(low + high) / 2]), has_gaps=has_gaps)
+
+
+def number_table(
+    low: float,
+    high: float,
+    functions: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    *,
+    has_gaps: bool,
+) -> Table:
+    """Return functions of a number by their values at the knots.
+
+    Where there are gaps these have the values `middle`, and a column of their own.
+    """
     if not has_gaps:
-        return Table(low, high, x[:, None], gap=(N_KNOTS - 1) / 2)
-    values = np.zeros((N_KNOTS + 2, 2))
-    values[:N_KNOTS, 0] = x
-    values[N_KNOTS:] = (low + high) / 2, 1.0
+        return Table(low, high, functions, gap=(N_KNOTS - 1) / 2)
+    values = np.zeros((N_KNOTS + 2, functions.shape[1] + 1))
+    values[:N_KNOTS, :-1] = functions
+    values[N_KNOTS:] = *middle, 1.0
     return Table(low, high, values, gap=float(N_KNOTS))
 
 
