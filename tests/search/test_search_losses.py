@@ -12,11 +12,13 @@ from polyadic.compute import ComputeSpec
 from polyadic.features import PurePowerFeatures
 from polyadic.model.losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile
 from polyadic.rows.view import standard_prediction
+from polyadic.search.first_look import look_at, rows_for_features
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
 from polyadic.search.loss_trend import loss_trend
-from polyadic.search.search import Search, likely_shares, look_at, rows_for_features
+from polyadic.search.search import Search
 from polyadic.search.settings import Settings
+from polyadic.search.shares import likely_shares
 from tests.small import data_of, respond_reference
 
 
