@@ -155,7 +155,9 @@ def test_the_table_of_the_fit_shows_what_was_held_out(folder, tmp_path):
     assert numbers["errors"]["rows"] == known["rows"] == 16
     assert numbers["errors"]["model"]["r2"] == pytest.approx(known["r2"], abs=1e-12)
     assert numbers["coverage"]["rows"] == 16
-    assert "part of t.csv that was kept from the fit" in (tmp_path / "page.html").read_text("utf-8")
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert "FeatureLearningRegressor of t.csv" in text
+    assert "part of t.csv that was kept from the fit" in text
 
 
 def test_only_the_table_of_the_fit_is_one(folder, tmp_path):

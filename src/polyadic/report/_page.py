@@ -18,7 +18,7 @@ from polyadic.report._coverage import has_uncertainty
 from polyadic.report._downloads import make_downloads
 from polyadic.report._figures import make_figures
 from polyadic.report._findings import Findings, as_json, find
-from polyadic.report._subject import Subject, Tell
+from polyadic.report._subject import Subject, Tell, say_nothing
 from polyadic.storage.atomic import replacing
 
 
@@ -74,7 +74,7 @@ def _telling(verbose: str | int) -> Iterator[Tell]:
         yield lambda step: status.tell(f"report, {step}")
 
 
-def _render(subject: Subject, findings: Findings, tell: Tell) -> str:
+def _render(subject: Subject, findings: Findings, tell: Tell = say_nothing) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -104,7 +104,8 @@ def _render(subject: Subject, findings: Findings, tell: Tell) -> str:
         n_fit=subject.model.n_samples_fit_ if _knows_rows(subject.model) else None,
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
-        n_members=len(subject.model.members_),
+        has_trend=len(subject.model.members_) > len(subject.model.alpha_),
+        of_table=dict(subject.facts).get("table"),
         sure=has_uncertainty(subject.model) and not subject.classes,
         n_alone=len(subject.model.alpha_),
         banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),
