@@ -32,6 +32,22 @@ def render(subject: Subject, *, verbose: str | int = "auto") -> str:
     verbose : "auto" or 0, default="auto"
         Whether a line on a terminal or in a notebook says what is being done where that takes
         more than two seconds.
+
+    Returns
+    -------
+    page : str
+        The page, which needs nothing else.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.report import Subject, render
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(100, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> page = render(Subject(model, None, "y", [f"x{d}" for d in range(10)]))
+    >>> "y from 10 inputs" in page
+    True
     """
     with _telling(verbose) as tell:
         return _render(subject, find(subject, tell), tell)
@@ -56,6 +72,20 @@ def write_report(
     -------
     numbers : dict
         All numbers of the page, in a form that JSON has.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import polyadic
+    >>> from polyadic.report import Subject, write_report
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(100, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> subject = Subject(model, None, "y", [f"x{d}" for d in range(10)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     numbers = write_report(subject, os.path.join(folder, "report.html"))
+    >>> numbers["target"]
+    'y'
     """
     with _telling(verbose) as tell:
         findings = find(subject, tell)
