@@ -382,11 +382,7 @@ class Search:
         self._on_trial("finish", trial, 1.0)
         members = self.members(trial, shares[0])
         if shares[1]:
-            trend = (
-                loss_trend(self._data, self._compute)
-                if self._has_loss
-                else linear_trend(self._data)
-            )
+            trend = loss_trend(self._data) if self._has_loss else linear_trend(self._data)
             members.append(replace(trend, share=shares[1]))
         return members
 
