@@ -121,8 +121,8 @@ def _use_train(
         rows = {} if held is None else _read(fitted, held)
     if not rows:
         raise Mistake(
-            f"The model was fitted to all rows of {table.path}, so that none are left to measure "
-            "it on. Pass DATA, a table of rows that it has not seen."
+            f"As far as the model file says, the fit held out no rows of {table.path}, so that "
+            "none are left to measure it on. Pass DATA, a table of rows that it has not seen."
         )
     return {
         **rows,
