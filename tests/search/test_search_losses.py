@@ -12,7 +12,7 @@ from polyadic.compute import ComputeSpec
 from polyadic.features import PurePowerFeatures
 from polyadic.model.losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile
 from polyadic.rows.rows import Rows
-from polyadic.rows.view import Reach, standard_prediction
+from polyadic.rows.view import Fade, standard_prediction
 from polyadic.search.first_look import look_at, rows_for_features
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
@@ -224,7 +224,7 @@ def test_a_first_look_narrows_a_robust_loss_and_far_rows_count_for_little():
     np.testing.assert_array_equal(weight[~far], 1.0)
     assert features[0].alpha < 0.1 * plain[0].alpha  # outliers are no noise
     assert untouched.view.loss == Quantile(0.9)
-    assert untouched.view.reach is None
+    assert untouched.view.fade is None
 
 
 @pytest.mark.parametrize("weight", [None, np.array([1.0, 2.0, 3.0])])
@@ -233,9 +233,9 @@ def test_the_influence_of_a_row_fades_with_the_fourth_power_of_how_far_out_it_is
     data = data_of(X, np.array([[1.0], [2.0], [3.0]]))
     line = linear_trend(data)
     said = data.view.targets.undo(standard_prediction([line], X, respond_reference))
-    reach = Reach((line,), data.view.targets, np.array([0.5]), np.array([2.0]))
+    fade = Fade((line,), data.view.targets, np.array([0.5]), np.array([2.0]))
     y = said + 0.5 + np.array([[1.9], [-4.0], [20.0]])
-    counted = reach.count(Rows(X, y, weight), respond_reference).weight
+    counted = fade.count(Rows(X, y, weight), respond_reference).weight
     np.testing.assert_allclose(
         counted, np.array([1.0, 0.5**4, 0.1**4]) * (1 if weight is None else weight)
     )

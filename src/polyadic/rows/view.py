@@ -39,7 +39,7 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Fade:
     """How far out a target may be for its row to count in full, from what some members say.
 
     Parameters
@@ -82,7 +82,7 @@ class View:
         what they left over.
     loss : Loss, optional
         What a fit minimises, unless that is the squared error.
-    reach : Reach, optional
+    fade : Fade, optional
         With a robust loss: which rows count for little.
     around : Member, optional
         With a loss: the model whose responses the working responses and weights are made at.
@@ -94,7 +94,7 @@ class View:
     targets: TargetScaling
     without: tuple[Member, ...] = ()
     loss: Loss | None = None
-    reach: Reach | None = None
+    fade: Fade | None = None
     around: Member | None = None
     caution: int = 0
 
@@ -155,7 +155,7 @@ class View:
 
     def count(self, rows: Rows, respond: Respond) -> Rows:
         """Return rows with the weights that they have under the loss."""
-        return rows if self.reach is None else self.reach.count(rows, respond)
+        return rows if self.fade is None else self.fade.count(rows, respond)
 
     def _responses(self, rows: Rows, X: Any, respond: Respond) -> Iterator[Any]:
         """Yield the responses of each target, one at a time."""

@@ -13,7 +13,7 @@ from polyadic.rows.arrays import on_host
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import summarise
-from polyadic.rows.view import Member, Reach, standard_prediction
+from polyadic.rows.view import Member, Fade, standard_prediction
 from polyadic.samples.workers import Workers
 from polyadic.search.learned import LearnedFeatures, learn_features
 from polyadic.search.search import Search
@@ -52,23 +52,23 @@ def look_at(
     for _ in range(_LOOKS):  # the first is through features that outliers have a part in
         search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
         members = tuple(search.run())
-        reach = _reach_of(rows, members, search.targets, compute)
-        spread = float(np.max(reach.distance / search.targets.scale)) / _FAR
-        data = replace(data, view=replace(data.view, loss=loss.narrowed(spread), reach=reach))
-        counted = reach.count(rows, compute.predict)
+        fade = _fade_of(rows, members, search.targets, compute)
+        spread = float(np.max(fade.distance / search.targets.scale)) / _FAR
+        data = replace(data, view=replace(data.view, loss=loss.narrowed(spread), fade=fade))
+        counted = fade.count(rows, compute.predict)
         features = learn_features(_with_targets(data, counted, rows.y), settings, threads)
     return data, features
 
 
-def _reach_of(
+def _fade_of(
     rows: Rows, members: tuple[Member, ...], targets: TargetScaling, compute: Compute
-) -> Reach:
+) -> Fade:
     """Return how far targets usually are from what members say of some rows, times a few."""
     rest = rows.y - on_host(targets.undo(standard_prediction(members, rows.X, compute.predict)))
     middle = np.median(rest, axis=0)
     spread = 1.4826 * np.median(np.abs(rest - middle), axis=0)
     spread = np.maximum(spread, _LEAST_SPREAD * targets.scale)  # no rounding is far out
-    return Reach(members, targets, middle, _FAR * spread)
+    return Fade(members, targets, middle, _FAR * spread)
 
 
 def rows_for_features(data: Data) -> Data:
