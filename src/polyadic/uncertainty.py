@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import PREDICTED_ROWS, Compute
-from polyadic.members import Predictor, ignore_overflow
+from polyadic.members import Predictor, beyond_range, ignore_overflow
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
 from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like, to_device
@@ -85,11 +85,8 @@ class LearnedScale:
 
     def _strangeness(self, X: Any, familiar: Any) -> Any:
         """Return 0 for rows like those held out, and up to 1 for those unlike or beyond them."""
-        xp, X = array_namespace(X), as_double(X)
-        low, high = place_like(self.low, X), place_like(self.high, X)
-        outside = X - xp.clip(X, low, high)
-        beyond = xp.where(xp.isnan(outside), 0.0, xp.abs(outside) / (high - low))
-        known = xp.exp(-xp.sum(beyond, axis=1))
+        xp = array_namespace(X)
+        known = xp.exp(-beyond_range(X, self.low, self.high))
         if self.least:
             known = known * xp.clip(familiar / self.least, 0.0, 1.0)
         return 1 - known
@@ -234,8 +231,8 @@ class EntropyPredictor(_Beside):
     """Predicts how uncertain the class of a row is, in nats.
 
     There are two columns: the entropy of the probabilities, and the mean entropy of what each of
-    the members by itself would say.  What the former is more than the latter is what they do not
-    agree on.
+    the members by itself would say, were it believed everywhere.  What the former is more than the
+    latter is what they do not agree on, or what is beyond their reach.
     """
 
     n_members: int
@@ -245,7 +242,7 @@ class EntropyPredictor(_Beside):
         xp, members = array_namespace(X), self.predictor.members
         said = list(member_responses(members, X, compute.predict))
         total, of_mean = add_responses(said, members, X), said[: self.n_members]
-        whole = _entropy(self.predictor.finish(total, first_row))
+        whole = _entropy(self.predictor.finish(self.predictor.moderate(total, X), first_row))
         if not of_mean:
             return xp.stack([whole, whole], axis=1)
         beside = total - add_responses(of_mean, members, X)

@@ -163,9 +163,15 @@ def is_filled(estimator: Any, X: NDArray[np.float64], but: Sequence[int] = ()) -
     return np.asarray(np.isnan(X[:, numbers]).any(axis=1))
 
 
-def respond_rows(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the responses to rows as the model sees them, before any link, a column each."""
-    with replace(estimator._predictor(), link="identity").open() as predict:
+def respond_rows(
+    estimator: Any, X: NDArray[np.float64], *, moderate: bool = False
+) -> NDArray[np.float64]:
+    """Return the responses to rows as the model sees them, before any link, a column each.
+
+    What inputs do is what the members say; `moderate` is for what is predicted in the end.
+    """
+    predictor = replace(estimator._predictor(), link="identity")
+    with (predictor if moderate else replace(predictor, reach=None)).open() as predict:
         return np.asarray(predict(X))
 
 
