@@ -65,8 +65,16 @@ class Reach:
 
     def share(self, X: Any) -> Any:
         """Return which part of its log odds each row keeps: 1 within reach, 0 far away."""
-        xp = array_namespace(X)
-        return xp.exp(-xp.clip(beyond_range(X, self.low, self.high) - self.slack, min=0.0))
+        return self.share_at(self.distance(X))
+
+    def distance(self, X: Any) -> Any:
+        """Return how far each row lies beyond the training range: a sum over its inputs."""
+        return beyond_range(X, self.low, self.high)
+
+    def share_at(self, distance: Any) -> Any:
+        """Return which part of their log odds rows at some distance keep."""
+        xp = array_namespace(distance)
+        return xp.exp(-xp.clip(distance - self.slack, min=0.0))
 
 
 @dataclass(frozen=True)

@@ -115,3 +115,24 @@ def test_graphs_shrink_log_odds_too(fitted):
     from tests.export.graphs import assert_predicts_alike
 
     assert_predicts_alike(fitted, np.vstack([rows(20)[0], ray(0.0, 0.5, 1.0, 5.0, 1e6)]))
+
+
+def test_inspection_sees_what_is_predicted(fitted):
+    from polyadic.inspection import input_effects, permutation_importance
+
+    X, y = rows(40, seed=2)
+    X[::3, 0] += 1.5  # far away, by themselves or once they are shuffled
+
+    def loss(X):
+        p = fitted.predict_proba(X)
+        return -np.log(p[np.arange(len(X)), np.searchsorted(fitted.classes_, y)]).mean()
+
+    effects = input_effects(fitted, X, points=[[[0.5], [3.0]]])
+    np.testing.assert_allclose(effects.predicted, fitted.predict_proba(X), rtol=1e-9)
+    for curve, value in zip(effects.curves[0], [0.5, 3.0], strict=True):
+        p = fitted.predict_proba(np.column_stack([np.full(40, value), X[:, 1]]))
+        np.testing.assert_allclose(curve, p.mean(axis=0), rtol=1e-9)
+    order = np.random.RandomState(0).permutation(40)
+    shuffled = np.column_stack([X[order, 0], X[:, 1]])
+    (growth,), _ = permutation_importance(fitted, X, y, n_repeats=1)
+    assert growth == pytest.approx(loss(shuffled) - loss(X), rel=1e-9)
