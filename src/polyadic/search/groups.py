@@ -67,6 +67,7 @@ class Group:
         rows = data.gather_rows(held)
         self._X, view = rows.X, data.view
         self._own_y = on_host(rows.y).astype(np.float64)
+        self._own_weight = None if rows.weight is None else on_host(rows.weight)
         self._loss, self._start = view.loss, np.zeros(data.n_targets)
         if view.loss is None:
             targets = [view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
@@ -74,7 +75,8 @@ class Group:
         else:
             self._y = on_host(view.loss_targets(rows.y))
             self._start = self._start if view.loss.is_relative else view.targets.mean
-        self._weight = None if rows.weight is None else on_host(rows.weight)
+        weight = view.count(rows, compute.predict).weight
+        self._weight = None if weight is None else on_host(weight)
         self._scaled: dict[View, Any] = {}
         self._fitted_trend: Member | None = None
         # Rows that are read many times are brought into memory, unless they are too many.
@@ -133,7 +135,7 @@ class Group:
             (self._own_y - predict(total)) / units,
             said,
             total,
-            self._weight,
+            self._own_weight,
             known,
             np.average((trained / units) ** 2, axis=0, weights=weight),
         )

@@ -26,7 +26,7 @@ from polyadic.compute import Compute
 from polyadic.members import Reach, ignore_overflow
 from polyadic.model import als, cpd
 from polyadic.model.losses import invert_link
-from polyadic.rows.view import Member, View
+from polyadic.rows.view import Member
 from polyadic.samples.workers import Workers
 from polyadic.search.errors import learn_reach, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat
@@ -109,9 +109,7 @@ class Search:
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         usual, self._has_loss = data.view, data.view.loss is not None
-        self._ways = [
-            (each, View(each.scaling, usual.targets, loss=usual.loss)) for each in features
-        ]
+        self._ways = [(each, replace(usual, inputs=each.scaling)) for each in features]
         self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory
