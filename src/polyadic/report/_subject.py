@@ -139,7 +139,7 @@ class Subject:
         if y is not None:
             actual = _numbers(model, y, len(rows))
             output = whole_output(model)
-            p = output.finish(respond_rows(model, rows)[:, list(output.responses)])
+            p = output.finish(respond_rows(model, rows, moderate=True)[:, list(output.responses)])
             predicted = p if is_classifier(model) else p[:, 0]
             found = {"y": actual, "actual": actual, "predicted": predicted}
         if fit_rows is not None:

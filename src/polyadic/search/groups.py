@@ -16,6 +16,7 @@ from polyadic.model.als import Model, Targets
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part
+from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.search.errors import HeldOut
 from polyadic.search.learned import LearnedFeatures
@@ -138,6 +139,10 @@ class Group:
             known,
             np.average((trained / units) ** 2, axis=0, weights=weight),
         )
+
+    def apart(self) -> tuple[Any, Statistics]:
+        """Return the inputs that are held out, and what is known of the rows to train on."""
+        return self._X, self.levels[-1].statistics
 
     def error_of(self, compute: Compute, seat: Seat, model: Model) -> float:
         """Return the error of one member."""
