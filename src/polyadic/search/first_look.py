@@ -13,7 +13,7 @@ from polyadic.rows.arrays import on_host
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import summarise
-from polyadic.rows.view import Member, Fade, standard_prediction
+from polyadic.rows.view import Fade, Member, standard_prediction
 from polyadic.samples.workers import Workers
 from polyadic.search.learned import LearnedFeatures, learn_features
 from polyadic.search.search import Search
