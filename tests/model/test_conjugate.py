@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from polyadic.engines.reference import ReferenceEngine
@@ -64,6 +64,11 @@ class Step:
         residual = self.y - self.block @ value.ravel()
         return 0.5 * self.weight @ residual**2 + 0.5 * self.alpha * np.sum((value @ self.H) * value)
 
+    def rounding(self, value):
+        """Return how far rounding may move the objective, whose terms may cancel."""
+        terms = np.sum((np.abs(value) @ np.abs(self.H)) * np.abs(value))
+        return np.finfo(float).eps * self.alpha * terms
+
     def best(self):
         """Return the least objective, by least squares on stacked equations."""
         size = len(self.current)
@@ -112,12 +117,14 @@ def test_many_iterations_find_the_core_itself_where_it_is_unique(seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=seeds, log_alpha=st.floats(-10, 8), every=st.sampled_from([1, 3]))
+@example(seed=88724, log_alpha=3.0, every=1)
 def test_no_iteration_raises_the_objective(kind, seed, log_alpha, every):
     step = make_step(kind, 10.0**log_alpha, seed)
     before = step.objective(step.current)
     for n_iterations in range(13):
-        after = step.objective(step.solve(every, max_iter=n_iterations, tol=0.0))
-        assert after <= before * (1 + 1e-9)
+        value = step.solve(every, max_iter=n_iterations, tol=0.0)
+        after = step.objective(value)
+        assert after <= before * (1 + 1e-9) + step.rounding(value)
         before = after
 
 
