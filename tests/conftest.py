@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +51,22 @@ def data_folder():
     if not folder.is_dir():
         pytest.skip(f"no data sets at {folder}; set POLYADIC_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return headless Chromium, driven by Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium drives the browser")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no browser: Debian's packages chromium and chromium-driver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=driver)
+    found = webdriver.Chrome(options=options, service=service)
+    yield found
+    found.quit()

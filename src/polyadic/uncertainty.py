@@ -184,6 +184,11 @@ class Uncertainty:
     units: NDArray[np.float64]
     noise: NDArray[np.float64]
 
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """Of each target, the standard deviation of errors in units of their scale."""
+        return np.array([each.deviation for each in self.errors])
+
 
 @dataclass(frozen=True)
 class _Beside:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.test_report import browser  # noqa: F401
-
 SITE = Path(__file__).resolve().parents[2] / "docs" / "_build" / "html"
 
 # What a page shows: how wide it wants to be, and the pictures that did not come.
@@ -37,7 +35,7 @@ def test_the_site_has_what_people_look_for(pages):
 
 @pytest.mark.gallery
 @pytest.mark.parametrize("width", [1280, 390])
-def test_every_page_fits_and_is_without_fault(pages, browser, width):  # noqa: F811
+def test_every_page_fits_and_is_without_fault(pages, browser, width):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     faults = {}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import polyadic
 from polyadic.cli import main
+from polyadic.estimators import _status
 from polyadic.estimators.saving import load_with_notes, save
 from polyadic.members import InputSummary
 from tests.report.tables import QUICK, change_notes, houses, refused, report, run, write_table
@@ -51,6 +57,9 @@ FORGED = {
     },
     "data a list": {"data": ["t.csv"]},
     "data incomplete": {"data": {"file": "t.csv"}},
+    "holdout of all": {
+        "data": {"file": "t", "rows": 1, "rows_fitted": 1, "date": "", "seconds": 1, "holdout": 2}
+    },
     "seconds a text": {
         "data": {"file": "t", "rows": 1, "rows_fitted": 1, "date": "", "seconds": "long"}
     },
@@ -119,6 +128,57 @@ def test_a_model_saved_in_python_is_reported_on_with_a_table(folder, tmp_path):
     numbers = report(words[0], table, *words[1:], "--target", "price")
     assert numbers["errors"]["model"]["r2"] == pytest.approx(model.score(ROWS, y))
     assert len(numbers["inputs"]["curves"]) == 2
+
+
+NEW = np.random.RandomState(1).rand(40, 2)
+NEW_Y = NEW[:, 0] + NEW[:, 1] ** 2
+
+
+def test_other_models_learn_from_the_rows_of_the_fit(folder, tmp_path):
+    new = {"a": NEW[:, 0], "b": NEW[:, 1], "target": NEW_Y}
+    words = [folder / "model.polyadic", write_table(tmp_path / "new.csv", new)]
+    numbers = report(*words, "--train", folder / "t.csv", "--out", tmp_path / "page.html")
+    errors = numbers["errors"]
+    assert (errors["rows"], errors["n_fitted"], errors["n_folds"]) == (40, 64, 0)
+    kept, _ = polyadic.open_rows(folder / "t.csv", target="target").split(0.2)
+    ((X, y),) = [(batch.X, batch.y[:, 0]) for batch in kept.batches()]
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 8))).fit(X, y)
+    found = {each["name"]: each["r2"] for each in errors["baselines"]}
+    assert found["ridge regression"] == pytest.approx(ridge.score(NEW, NEW_Y), abs=1e-9)
+    assert not numbers["cautions"]
+
+
+def test_the_table_of_the_fit_shows_what_was_held_out(folder, tmp_path):
+    words = [folder / "model.polyadic", "--train", folder / "t.csv"]
+    numbers = report(*words, "--out", tmp_path / "page.html")
+    known = json.loads(run("show", folder / "model.polyadic", "--json"))["held_out"]
+    assert numbers["errors"]["rows"] == known["rows"] == 16
+    assert numbers["errors"]["model"]["r2"] == pytest.approx(known["r2"], abs=1e-12)
+    assert numbers["coverage"]["rows"] == 16
+    assert "part of t.csv that was kept from the fit" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_only_the_table_of_the_fit_is_one(folder, tmp_path):
+    words = ["report", folder / "model.polyadic", "--out", tmp_path / "page.html", "--train"]
+    fewer = write_table(tmp_path / "t.csv", {name: v[:50] for name, v in COLUMNS.items()})
+    assert "table that the model was fitted to, t.csv" in refused(*words, fewer)
+    whole = tmp_path / "whole.polyadic"
+    run("fit", folder / "t.csv", "--out", whole, "--holdout", "0", *QUICK)
+    words[1] = whole
+    assert "none are left to measure it on. Pass DATA" in refused(*words, folder / "t.csv")
+
+
+def test_a_report_says_on_a_terminal_what_it_does(folder, tmp_path, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(_status, "sys", SimpleNamespace(stderr=terminal, modules={}))
+    monkeypatch.setattr(_status, "_DELAY", 0.0)
+    monkeypatch.setattr(_status, "_PAUSE", 0.001)
+    run("report", folder / "model.polyadic", folder / "t.csv", "--out", tmp_path / "page.html")
+    lines = terminal.getvalue().split("\r")
+    for step in ("fitting ridge regression", "fitting gradient boosting", "drawing figures"):
+        assert any(f"polyadic: report, {step}" in line for line in lines)
+    assert not lines[-1].strip()
 
 
 @pytest.mark.slow

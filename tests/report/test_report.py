@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from html.parser import HTMLParser
 
 import numpy as np
@@ -176,25 +175,6 @@ def contrast(first, second):
 
     lights = sorted([luminance(first), luminance(second)])
     return (lights[1] + 0.05) / (lights[0] + 0.05)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Return headless Chromium, driven by Selenium."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium drives the browser")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no browser: Debian's packages chromium and chromium-driver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=driver)
-    found = webdriver.Chrome(options=options, service=service)
-    yield found
-    found.quit()
 
 
 def show(browser, page, width, scheme="light"):

@@ -18,8 +18,9 @@ from polyadic.rows.view import Member, standard_prediction
 from polyadic.search import search as module
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
-from polyadic.search.search import Search, shrunk_shares
+from polyadic.search.search import Search
 from polyadic.search.settings import Settings, epoch_seconds
+from polyadic.search.shares import shrunk_shares
 from polyadic.search.trend import linear_trend
 from tests.small import data_of, respond_reference
 

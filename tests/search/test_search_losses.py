@@ -12,11 +12,13 @@ from polyadic.compute import ComputeSpec
 from polyadic.features import PurePowerFeatures
 from polyadic.model.losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile
 from polyadic.rows.view import standard_prediction
+from polyadic.search.first_look import look_at, rows_for_features
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
 from polyadic.search.loss_trend import loss_trend
-from polyadic.search.search import Search, likely_shares, look_at, rows_for_features
+from polyadic.search.search import Search
 from polyadic.search.settings import Settings
+from polyadic.search.shares import likely_shares
 from tests.small import data_of, respond_reference
 
 
@@ -273,8 +275,7 @@ def test_the_trend_of_classes_is_logistic_regression(n_classes):
     y = np.searchsorted(np.quantile(score, np.arange(1, n_classes) / n_classes), score)
     loss = Logistic() if n_classes == 2 else Multinomial((0.0, 1.0, 2.0))
     data = data_of(X, y[:, None].astype(float)).under(loss)
-    with ComputeSpec(n_jobs=1).open() as compute:
-        member = loss_trend(data, compute)
+    member = loss_trend(data)
     f = standard_prediction([member], X, respond_reference) + data.view.targets.mean
     # All classes move at once, so that many steps are needed for the last digits of three.
     other = LogisticRegression(tol=1e-8, max_iter=1000).fit(StandardScaler().fit_transform(X), y)
@@ -289,8 +290,7 @@ def test_the_trend_of_counts_is_poisson_regression():
     X = rng.uniform(size=(400, 3))
     y = rng.poisson(np.exp(X @ [1.0, -2.0, 0.5]))
     data = data_of(X, y[:, None].astype(float)).under(Poisson())
-    with ComputeSpec(n_jobs=1).open() as compute:
-        member = loss_trend(data, compute)
+    member = loss_trend(data)
     f = standard_prediction([member], X, respond_reference)[:, 0] + data.view.targets.mean
     Z = StandardScaler().fit_transform(X)
     other = PoissonRegressor(alpha=1 / 400, tol=1e-8).fit(Z, y)
@@ -300,7 +300,6 @@ def test_the_trend_of_counts_is_poisson_regression():
 def test_the_trend_of_separable_classes_is_finite():
     X = np.linspace(0, 1, 50)[:, None]
     data = data_of(X, (X > 0.5).astype(float)).under(Logistic())
-    with ComputeSpec(n_jobs=1).open() as compute:
-        f = standard_prediction([loss_trend(data, compute)], X, respond_reference)
+    f = standard_prediction([loss_trend(data)], X, respond_reference)
     assert np.isfinite(f).all()
     assert ((f[:, 0] > 0) == (X[:, 0] > 0.5)).all()

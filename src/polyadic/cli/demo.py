@@ -29,7 +29,10 @@ _SHARED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the demo's table, and the fitted model with the rows it was measured on."""
+    """One line of the demo's table, and the fitted model with the rows it was measured on.
+
+    `fit_rows` are those it was fitted to.
+    """
 
     dataset: str
     kind: str
@@ -39,6 +42,7 @@ class Entry:
     learned: str
     model: Any
     rows: tuple[NDArray[Any], NDArray[Any]]
+    fit_rows: tuple[NDArray[Any], NDArray[Any]]
 
 
 @click.command()
@@ -67,14 +71,11 @@ def _report(entry: Entry, out: str) -> str:
         from polyadic.report import Subject, write_report
     except ImportError:
         return "For a report with pictures: pip install 'polyadic[app]'."
-    X, y = entry.rows
-    subject = Subject(
-        model=entry.model,
-        X=X,
+    subject = Subject.of(
+        entry.model,
+        *entry.rows,
         target=entry.dataset,
-        names=[f"x{place}" for place in range(X.shape[1])],
-        actual=y,
-        predicted=entry.model.predict(X),
+        fit_rows=entry.fit_rows,
         measured_on="held-out rows",
         rows_are="the held-out rows",
         facts=[("data", entry.dataset), ("training time", f"{entry.seconds:.2f} s")],
@@ -159,7 +160,7 @@ def _fit_entry(name: str, data: tuple[NDArray[Any], NDArray[Any]], kind: str, mo
     model.fit(X, y)
     seconds = time.perf_counter() - began
     error = _error(model, X_test, y_test, y)
-    return Entry(name, kind, error, seconds, *_search(model), model, (X_test, y_test))
+    return Entry(name, kind, error, seconds, *_search(model), model, (X_test, y_test), (X, y))
 
 
 def _error(model: Any, X: NDArray[Any], y: NDArray[Any], known: NDArray[Any]) -> float:

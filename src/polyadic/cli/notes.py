@@ -20,7 +20,7 @@ from polyadic.cli.tables import Expected
 _N_DECILES = 11
 _DATA = {"file": str, "rows": int, "rows_fitted": int, "date": str, "seconds": float}
 # Files of the first versions do not have these.
-_LATER_DATA = {"rows_held_out": int, "rows_dropped": int}
+_LATER_DATA = {"rows_held_out": int, "rows_dropped": int, "holdout": float}
 _METRICS = {"rows": int, "mse": float, "rmse": float, "mae": float}
 _SURE_METRICS = ("coverage_90", "log_score")
 _CLASS_METRICS = {"rows": int, "accuracy": float}
@@ -104,6 +104,8 @@ def _check_data(note: Any) -> None:
     _check_types(note, _DATA)
     _check_types(note, {name: kind for name, kind in _LATER_DATA.items() if name in note})
     _check_texts(list(note.get("fingerprints", [])))
+    if not 0 <= note.get("holdout", 0.0) < 1:
+        raise ValueError(f"holdout is {note['holdout']!r}")
 
 
 def _check_inputs(note: Any, n_inputs: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,22 @@ from polyadic.cli.errors import Mistake
 from polyadic.cli.measures import Fingerprint
 from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted
+from polyadic.estimators._sources import file_rows_to_predict
 from polyadic.report import Subject
+from polyadic.rows.holdout import row_hash
+from polyadic.sources.files.row_source import RowSource
+from polyadic.sources.schema import TableWarning
+
+_MOST_FIT_ROWS = 20_000  # that other models learn from
 
 
 def subject_of(
-    fitted: Fitted, path: str, table: Table | None, target: str | None, by_name: bool
+    fitted: Fitted,
+    path: str,
+    table: Table | None,
+    train: Table | None,
+    target: str | None,
+    by_name: bool,
 ) -> Subject:
     """Return what a report is about.
 
@@ -27,14 +40,23 @@ def subject_of(
     path : str
         Its file.
     table : Table or None
-        Rows to measure everything on; without them, what the model file kept of its own.
+        Rows to measure everything on; without them, those that were held out of `train`, or what
+        the model file kept of its own.
+    train : Table or None
+        The table of the fit, for models that learn from the same rows.
     target : str or None
         Column to compare with.
     by_name : bool
         Whether columns are picked by name.
     """
     fitted.check_single_target()
-    rows = _use_notes(fitted) if table is None else _use_table(fitted, table, target, by_name)
+    rows = {}
+    if train is not None:
+        rows = _use_train(fitted, train, target, by_name, measured=table is None)
+    elif table is None:
+        rows = _use_notes(fitted)
+    if table is not None:
+        rows |= _use_table(fitted, table, target, by_name)
     return Subject(
         model=fitted.model,
         target=target or fitted.expected.target or "target",
@@ -49,22 +71,83 @@ def subject_of(
 def _use_table(fitted: Fitted, table: Table, target: str | None, by_name: bool) -> dict[str, Any]:
     """Return what a subject says of the rows of a table."""
     target = fitted.expected.comparison_target(table, target)
-    source = fitted.source(table, by_name, target)
-    found = list(fitted.predict_batches(source, plainly=True))
-    if not found:
+    rows = _read(fitted, fitted.source(table, by_name, target))
+    if not rows:
         raise Mistake(f"{table.path} has no rows to measure on.")
-    X = np.concatenate([batch.X for batch, _ in found])
-    y = np.concatenate([np.asarray(batch.y)[:, 0] for batch, _ in found])
     name = table.path.name
     return {
-        "X": X,
+        **rows,
+        "measured_on": f"rows of {name}",
+        "rows_are": f"the rows of {name}",
+        "cautions": _caution(fitted, rows["X"], rows["y"]),
+    }
+
+
+def _read(fitted: Fitted, source: RowSource) -> dict[str, Any]:
+    """Return the rows of a source and what is predicted for them; nothing where it has none."""
+    found = list(fitted.predict_batches(source, plainly=True))
+    if not found:
+        return {}
+    y = np.concatenate([np.asarray(batch.y)[:, 0] for batch, _ in found])
+    return {
+        "X": np.concatenate([batch.X for batch, _ in found]),
         "y": y,
         "actual": y,
         "predicted": fitted.task.shape(np.concatenate([predicted for _, predicted in found])),
-        "measured_on": f"rows of {name}",
-        "rows_are": f"the rows of {name}",
-        "cautions": _caution(fitted, X, y),
     }
+
+
+def _use_train(
+    fitted: Fitted, table: Table, target: str | None, by_name: bool, *, measured: bool
+) -> dict[str, Any]:
+    """Return the rows of the fit, and where it is `measured` on them those that it held out."""
+    source = fitted.source(table, by_name, fitted.expected.comparison_target(table, target))
+    data = fitted.notes.get("data") or {}
+    kept, held, known = source, None, data.get("fingerprints")
+    if data.get("holdout"):
+        kept, held = source.split(data["holdout"])
+    fit_rows, fingerprint = _gather(file_rows_to_predict(fitted.model, kept))
+    if known is not None and str(fingerprint) not in known:
+        raise Mistake(
+            f"--train must be the table that the model was fitted to, {data['file']}, got "
+            f"{table.path}, whose rows are others. Leave it out to have other models learn from "
+            "parts of DATA."
+        )
+    if not measured:
+        return {"fit_rows": fit_rows}
+    with warnings.catch_warnings():
+        # Levels of rows that were held out are news to the fit, and none to the user.
+        warnings.simplefilter("ignore", TableWarning)
+        rows = {} if held is None else _read(fitted, held)
+    if not rows:
+        raise Mistake(
+            f"The model was fitted to all rows of {table.path}, so that none are left to measure "
+            "it on. Pass DATA, a table of rows that it has not seen."
+        )
+    return {
+        **rows,
+        "fit_rows": fit_rows,
+        "measured_on": "held-out rows",
+        "measured_how": f"They are the part of {table.path.name} that was kept from the fit.",
+        "rows_are": "the held-out rows",
+    }
+
+
+def _gather(
+    source: RowSource,
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], Fingerprint]:
+    """Return rows and targets, those of the least hashes where they are many, and a fingerprint."""
+    rows, hashes = np.empty((0, len(source.inputs) + 1)), np.empty(0, dtype=np.int64)
+    fingerprint = Fingerprint()
+    with closing(source.batches()) as batches:
+        for batch in batches:
+            assert batch.y is not None
+            fingerprint.add(batch.X, batch.y)
+            hashes = np.concatenate([hashes, row_hash([batch.X, batch.y], 1)])
+            order = np.argsort(hashes, kind="stable")[:_MOST_FIT_ROWS]
+            rows = np.concatenate([rows, np.column_stack([batch.X, batch.y])])[order]
+            hashes = hashes[order]
+    return (rows[:, :-1], rows[:, -1]), fingerprint
 
 
 def _list_notes(fitted: Fitted) -> list[str]:

@@ -205,6 +205,7 @@ def fit_model(
                 whole.add(batch.X, batch.y)
     data["fingerprints"].append(str(whole))
     data["rows"], data["rows_held_out"] = chosen.n_rows, comparison.rows
+    data["holdout"] = 0.0 if held is None else holdout
     data["rows_dropped"] = chosen.n_rows - rows.n_rows - comparison.rows
     lines = describe_columns(
         schema, rows.n_rows, notes["inputs"], chosen.notes, chosen.left_out, chosen.table.names

@@ -19,7 +19,8 @@ from polyadic.estimators._sources import sizes_of
 from polyadic.features.defaults import resolve_maps
 from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
 from polyadic.model.mixing import MIXINGS
-from polyadic.search.search import Search, look_at
+from polyadic.search.first_look import look_at
+from polyadic.search.search import Search
 from polyadic.search.settings import Settings
 from polyadic.search.trials import VERSION, Trial
 from polyadic.sources.data import Data

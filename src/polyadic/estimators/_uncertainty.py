@@ -121,8 +121,7 @@ class PredictsErrors:
         True
         """
         _, scale, known = self._predict_scales(X)
-        deviation = np.array([each.deviation for each in self.uncertainty_.errors])
-        share = np.sqrt(self.uncertainty_.noise)
+        deviation, share = self.uncertainty_.deviations, np.sqrt(self.uncertainty_.noise)
         total = self._shape(_times(scale, deviation), X)
         noise = self._shape(_times(known, deviation * share), X)
         return UncertaintyParts(total, noise, (total**2 - noise**2).clip(0.0) ** 0.5)
@@ -199,8 +198,8 @@ class PredictsErrors:
 
     def _predict_with_std(self, X: Any) -> tuple[Any, Any]:
         found, scale, _ = self._predict_scales(X)
-        deviation = np.array([each.deviation for each in self.uncertainty_.errors])
-        return self._shape(found, X), self._shape(_times(scale, deviation), X)
+        deviation = self._shape(_times(scale, self.uncertainty_.deviations), X)
+        return self._shape(found, X), deviation
 
     def _quantiles(self, X: Any, alpha: NDArray[np.float64]) -> Any:
         """Return quantiles of an array of levels, whose axes come last."""

@@ -70,8 +70,8 @@ def scale_inputs(uncertainty: Uncertainty) -> list[int]:
 def write_std(graph: Graph, X: Rows | None, uncertainty: Uncertainty, said: Said) -> str:
     """Return the standard deviation of each target, n × targets."""
     found = _SCALES[type(uncertainty.scale)](graph, X, uncertainty.scale, said)
-    deviation = np.array([each.deviation for each in uncertainty.errors])
-    return graph.add("Mul", graph.add("Max", found, LEAST_SCALE), uncertainty.units * deviation)
+    units = uncertainty.units * uncertainty.deviations
+    return graph.add("Mul", graph.add("Max", found, LEAST_SCALE), units)
 
 
 def _learned_inputs(known: LearnedScale) -> list[int]:

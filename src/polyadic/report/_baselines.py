@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from polyadic.estimators._tables import schema_of
 from polyadic.model.losses import invert_link
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell, say_nothing
 
 _MAX_ROWS = 20_000
 _LEAST_ROWS = 20
@@ -53,7 +53,7 @@ class Comparison:
     n_folds: int | None
 
 
-def compare(subject: Subject, actual: NDArray[np.float64]) -> Comparison:
+def compare(subject: Subject, actual: NDArray[np.float64], tell: Tell = say_nothing) -> Comparison:
     """Predict the rows of a subject by a constant and, where it has inputs, by other models."""
     everything = np.arange(len(actual))
     constant = np.broadcast_to(_constant(subject.model), (len(actual), _n_columns(subject)))
@@ -65,6 +65,7 @@ def compare(subject: Subject, actual: NDArray[np.float64]) -> Comparison:
     some = np.random.RandomState(0).permutation(np.flatnonzero(known))[:_MAX_ROWS]
     folds, n_folds = _folds(subject, some)
     for name, model in _models(subject):
+        tell(f"fitting {name} to compare with")
         predicted = np.zeros((len(some), _n_columns(subject)))
         for X, y, places in folds:
             predicted[places] = _fit_and_predict(model, X, y, subject.X[some[places]], subject)

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from polyadic.report._baselines import compare
 from polyadic.report._coverage import wilson
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell, say_nothing
 
 N_BINS = 15
 """Parts of the probabilities from 0 to 1 that calibration is measured in."""
@@ -97,7 +97,7 @@ class ClassErrors:
         }
 
 
-def find_class_errors(subject: Subject) -> ClassErrors | None:
+def find_class_errors(subject: Subject, tell: Tell = say_nothing) -> ClassErrors | None:
     """Measure a classifier on the pairs of a subject, where it has any."""
     if subject.actual is None or subject.predicted is None:
         return None
@@ -112,7 +112,7 @@ def find_class_errors(subject: Subject) -> ClassErrors | None:
     # Measures may be those of more rows than were kept for the page.
     narrower = np.sqrt(min(1.0, len(known) / n_rows))
     errors = {name: float(narrower * error) for name, error in found.standard_errors.items()}
-    comparison = compare(subject, np.asarray(subject.actual))
+    comparison = compare(subject, np.asarray(subject.actual), tell)
     two = len(subject.classes) == 2
     some = np.random.RandomState(0).permutation(len(actual))[:_MAX_PAIRS]
     calibration, error = find_calibration(actual, p)

@@ -105,17 +105,18 @@ def _paint_bars(ax: Any, curve: Curve, widest: float, label: str) -> None:
     if curve.low:
         ax.hlines(places, curve.low, curve.high, color=INK, linewidth=1)
     ax.axvline(mean, color=MUTED, linewidth=0.8)
-    _write_levels(ax, curve)
+    _write_levels(ax, curve.name, curve.labels, curve.rows)
     limits = _find_limits(curve.values, widest, [*curve.low, *curve.high])
     ax.set(xlabel=fit_text(label), xlim=limits)
 
 
-def _write_levels(ax: Any, curve: Curve) -> None:
-    counted = zip(curve.labels, curve.rows, strict=True)
-    labels = [f"{fit_text(label, 18)} ({n:,})" for label, n in counted]
-    ax.set_yticks(np.arange(len(labels)), labels)
-    ax.invert_yaxis()
-    ax.set_ylabel(fit_text(curve.name, 24))
+def _write_levels(ax: Any, name: str, labels: Sequence[str], rows: Sequence[int]) -> None:
+    """Write the levels of a category with how many rows have each, the first one on top."""
+    counted = zip(labels, rows, strict=True)
+    texts = [f"{fit_text(label, 18)} ({n:,})" for label, n in counted]
+    ax.set_yticks(np.arange(len(texts)), texts)
+    ax.set_ylim(len(texts) - 0.4, -0.6)
+    ax.set_ylabel(fit_text(name, 24))
 
 
 def _paint_stacks(ax: Any, curve: Curve, widest: float, label: str) -> None:
@@ -124,7 +125,7 @@ def _paint_stacks(ax: Any, curve: Curve, widest: float, label: str) -> None:
     for (name, values), colour in zip(curve.classes.items(), CYCLE, strict=False):
         ax.barh(places, values, left=end, color=colour, label=fit_text(name, 16))
         end = end + values
-    _write_levels(ax, curve)
+    _write_levels(ax, curve.name, curve.labels, curve.rows)
     ax.set(xlabel=fit_text(label), xlim=(0, 1))
     _name_classes(ax)
 
@@ -230,23 +231,12 @@ def _draw_residuals(curve: Curve, place: int, reach: float, what: str) -> Figure
         errors = 2 * np.array(found.standard_errors)
         options: Any = {"fmt": "o", "color": ACCENT, "markersize": 4, "linewidth": 1}
         if found.labels:
-            places = np.arange(len(found.means))
-            ax.errorbar(found.means, places, xerr=errors, **options)
-            ax.set_ylim(-0.6, len(places) - 0.4)
-            labels = [
-                f"{fit_text(t, 18)} ({n:,})" for t, n in zip(found.labels, found.rows, strict=True)
-            ]
-            ax.set_yticks(places, labels)
-            ax.invert_yaxis()
+            ax.errorbar(found.means, np.arange(len(errors)), xerr=errors, **options)
             ax.axvline(0, color=MUTED, linewidth=0.8)
-            ax.set(xlabel=what, xlim=(-1.05 * reach, 1.05 * reach))
-            ax.set_ylabel(fit_text(curve.name, 24))
-            return
-        ax.errorbar(found.points, found.means, yerr=errors, **options)
-        ax.axhline(0, color=MUTED, linewidth=0.8)
-        if curve.is_time:
-            write_dates(ax.xaxis)
-        ax.set(xlabel=fit_text(curve.name), ylabel=what, ylim=(-1.05 * reach, 1.05 * reach))
+        else:
+            ax.errorbar(found.points, found.means, yerr=errors, **options)
+            ax.axhline(0, color=MUTED, linewidth=0.8)
+        _name_axes(ax, curve, found, what, (-1.05 * reach, 1.05 * reach))
 
     size = np.abs(found.means) / np.maximum(found.standard_errors, np.finfo(float).tiny)
     worst = int(size.argmax())
@@ -260,13 +250,30 @@ def _draw_residuals(curve: Curve, place: int, reach: float, what: str) -> Figure
         else f"{off} of {parts} {are} off by more than two standard errors, "
         f"most at {at} with {write_number(found.means[worst])}"
     )
-    height = max(2.6, 1.0 + 0.27 * len(found.means)) if found.labels else 2.6
     return Figure(
         name,
-        draw(name, paint, height),
+        draw(name, paint, _height(found)),
         f"Mean residuals by {curve.name}, with two standard errors: {verdict}.",
         f"{curve.name}: {verdict}.",
     )
+
+
+def _name_axes(
+    ax: Any, curve: Curve, found: Residuals, what: str, ends: tuple[float, float]
+) -> None:
+    """Name the axes of parts of the rows: levels go down the page, and values to the right."""
+    if found.labels:
+        _write_levels(ax, curve.name, found.labels, found.rows)
+        ax.set(xlabel=what, xlim=ends)
+        return
+    if curve.is_time:
+        write_dates(ax.xaxis)
+    ax.set(xlabel=fit_text(curve.name), ylabel=what, ylim=ends)
+
+
+def _height(found: Residuals) -> float:
+    """Return the height of a picture of parts of the rows: levels take a line each."""
+    return max(2.6, 1.0 + 0.27 * len(found.labels))
 
 
 def draw_widths(inputs: Inputs) -> list[Figure]:
@@ -282,26 +289,16 @@ def _draw_widths(curve: Curve, place: int, widest: float) -> Figure:
 
     def paint(ax: Any) -> None:
         if found.labels:
-            places = np.arange(len(found.labels))
-            ax.barh(places, found.widths, color=ACCENT)
-            counted = zip(found.labels, found.rows, strict=True)
-            ax.set_yticks(places, [f"{fit_text(label, 18)} ({n:,})" for label, n in counted])
-            ax.invert_yaxis()
-            ax.set(xlabel="width of 90 % interval", xlim=(0, 1.05 * widest))
-            ax.set_ylabel(fit_text(curve.name, 24))
-            return
-        ax.plot(found.points, found.widths, "-o", color=ACCENT, markersize=4)
-        if curve.is_time:
-            write_dates(ax.xaxis)
-        ax.set(xlabel=fit_text(curve.name), ylabel="width of 90 % interval")
-        ax.set_ylim(0, 1.05 * widest)
+            ax.barh(np.arange(len(found.labels)), found.widths, color=ACCENT)
+        else:
+            ax.plot(found.points, found.widths, "-o", color=ACCENT, markersize=4)
+        _name_axes(ax, curve, found, "width of 90 % interval", (0, 1.05 * widest))
 
     low, high = write_number(min(found.widths)), write_number(max(found.widths))
     told = f"intervals are {low} to {high} wide; {_tell_coverage(found)}"
-    height = max(2.6, 1.0 + 0.27 * len(found.widths)) if found.labels else 2.6
     return Figure(
         name,
-        draw(name, paint, height),
+        draw(name, paint, _height(found)),
         f"Mean width of 90 % intervals by {curve.name}: {told}.",
         f"{curve.name}: {told}.",
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polyadic.inspection._losses import measure_of
 from polyadic.report._baselines import compare
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell, say_nothing
 
 _N_RESAMPLES = 500
 _MAX_PAIRS = 2000  # for pictures and the bootstrap
@@ -73,7 +73,7 @@ class Errors:
     worst: list[tuple[int, float, float]]
 
 
-def find_errors(subject: Subject) -> Errors | None:
+def find_errors(subject: Subject, tell: Tell = say_nothing) -> Errors | None:
     """Measure a regressor on the pairs of a subject, where it has any."""
     if subject.actual is None or subject.predicted is None or not len(subject.actual):
         return None
@@ -93,7 +93,7 @@ def find_errors(subject: Subject) -> Errors | None:
     some = np.random.RandomState(0).permutation(len(actual))[:_MAX_PAIRS]
     residual = actual - predicted
     low, middle, high = np.quantile(residual[some], [0.25, 0.5, 0.75]).tolist()
-    comparison = compare(subject, actual)
+    comparison = compare(subject, actual, tell)
     own = subject.model.loss not in _PLAIN_LOSSES
     return Errors(
         rows=n_rows,

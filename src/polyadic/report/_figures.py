@@ -25,14 +25,17 @@ from polyadic.report._drawing import ACCENT, MUTED, SECOND, Figure, draw, fit_te
 from polyadic.report._errors import Errors
 from polyadic.report._findings import Findings, Learned
 from polyadic.report._inputs import Inputs
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell, say_nothing
 
 _MAX_POINTS = 1000
 _MAX_BARS = 15
 
 
-def make_figures(subject: Subject, findings: Findings) -> dict[str, list[Figure]]:
+def make_figures(
+    subject: Subject, findings: Findings, tell: Tell = say_nothing
+) -> dict[str, list[Figure]]:
     """Return the figures of each section."""
+    tell("drawing figures")
     model, inputs = subject.model, findings.inputs
     curves = [] if inputs is None else draw_curves(subject.target, inputs)
     if inputs is not None and inputs.pair is not None:

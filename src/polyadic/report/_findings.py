@@ -15,7 +15,7 @@ from polyadic.report._classes import ClassErrors, find_class_errors
 from polyadic.report._coverage import Coverage, find_coverage
 from polyadic.report._errors import Errors, find_errors
 from polyadic.report._inputs import Inputs, find_inputs
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell, say_nothing
 
 _MAX_LEVELS = 20  # of a category that are told with their rows
 
@@ -91,15 +91,15 @@ class Findings:
     epochs: int
 
 
-def find(subject: Subject) -> Findings:
+def find(subject: Subject, tell: Tell = say_nothing) -> Findings:
     """Compute all numbers of the report."""
     model = subject.model
-    inputs = find_inputs(subject)
+    inputs = find_inputs(subject, tell)
     names = [short_name(feature_map) for feature_map in model.feature_maps_]
     pairs = zip(names, map(float, model.feature_weights_), strict=True)
     return Findings(
-        errors=None if subject.classes else find_errors(subject),
-        class_errors=find_class_errors(subject) if subject.classes else None,
+        errors=None if subject.classes else find_errors(subject, tell),
+        class_errors=find_class_errors(subject, tell) if subject.classes else None,
         coverage=find_coverage(subject),
         learned=_find_learned(subject, inputs),
         inputs=inputs,

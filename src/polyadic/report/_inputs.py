@@ -24,7 +24,7 @@ from polyadic.inspection._terms import Group, respond_rows
 from polyadic.report._coverage import find_spread, has_uncertainty
 from polyadic.report._points import Points, choose_points, common_points, group_rare
 from polyadic.report._residuals import Residuals, find_residuals
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell, say_nothing
 
 MAX_ROWS = 1000
 """Rows that partial dependence averages over."""
@@ -122,7 +122,7 @@ class Inputs:
     classes: list[str]
 
 
-def find_inputs(subject: Subject) -> Inputs | None:
+def find_inputs(subject: Subject, tell: Tell = say_nothing) -> Inputs | None:
     """Look at the model over the rows of a subject, where it has any."""
     if subject.X is None:
         return None
@@ -137,6 +137,7 @@ def find_inputs(subject: Subject) -> Inputs | None:
     columns = list_columns(schema_of(model))
     groups = [column.places for column in columns]
     output = _name_output(check_output(model, None), subject.classes)
+    tell("importance of the inputs")
     effects = find_effects(model, X, groups, [], output)
     # A date is called what its first part is called, time itself.
     names = [subject.names[places[0]] for places in groups]
@@ -153,8 +154,9 @@ def find_inputs(subject: Subject) -> Inputs | None:
     residual = _find_residual(effects.predicted, y, output)
     sure = has_uncertainty(model) and not subject.classes
     spread = find_spread(model, X) if sure and residual is not None else None
-    curves = []
+    curves = list[Curve]()
     for values, each in zip(own, points, strict=True):
+        tell(f"curve {len(curves) + 1} of {len(points)}")
         means = mean_outputs(model, X, [(each.place,)], [each.values[:, None]], output)
         curve = _make_curve(values, each, means, output, shown)
         if sure:
@@ -166,6 +168,7 @@ def find_inputs(subject: Subject) -> Inputs | None:
             curve = replace(curve, residuals=found)
         curves.append(curve)
     predicted = effects.predicted
+    tell("the pair that acts together most")
     return Inputs(
         len(X),
         (float(predicted.min()), float(predicted.max())),

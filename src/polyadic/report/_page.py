@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
+from polyadic.estimators._status import StatusLine
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import describe_kernel, write_number, write_part
 from polyadic.inspection._inputs import list_inputs
@@ -15,31 +18,63 @@ from polyadic.report._coverage import has_uncertainty
 from polyadic.report._downloads import make_downloads
 from polyadic.report._figures import make_figures
 from polyadic.report._findings import Findings, as_json, find
-from polyadic.report._subject import Subject
+from polyadic.report._subject import Subject, Tell
 from polyadic.storage.atomic import replacing
 
 
-def render(subject: Subject) -> str:
-    """Return the report as HTML."""
-    return _render(subject, find(subject))
+def render(subject: Subject, *, verbose: str | int = "auto") -> str:
+    """Return the report as HTML.
+
+    Parameters
+    ----------
+    subject : Subject
+        What it is about.
+    verbose : "auto" or 0, default="auto"
+        Whether a line on a terminal or in a notebook says what is being done where that takes
+        more than two seconds.
+    """
+    with _telling(verbose) as tell:
+        return _render(subject, find(subject, tell), tell)
 
 
-def write_report(subject: Subject, path: str | os.PathLike[str]) -> dict[str, Any]:
+def write_report(
+    subject: Subject, path: str | os.PathLike[str], *, verbose: str | int = "auto"
+) -> dict[str, Any]:
     """Write the report; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    subject : Subject
+        What it is about.
+    path : str or path-like
+        The file.
+    verbose : "auto" or 0, default="auto"
+        Whether a line on a terminal or in a notebook says what is being done where that takes
+        more than two seconds.
 
     Returns
     -------
     numbers : dict
         All numbers of the page, in a form that JSON has.
     """
-    findings = find(subject)
-    page = _render(subject, findings)
+    with _telling(verbose) as tell:
+        findings = find(subject, tell)
+        page = _render(subject, findings, tell)
     with replacing(path) as file:
         file.write(page.encode("utf-8"))
     return as_json(subject, findings)
 
 
-def _render(subject: Subject, findings: Findings) -> str:
+@contextmanager
+def _telling(verbose: str | int) -> Iterator[Tell]:
+    """Give the function that hears of each step."""
+    if verbose not in ("auto", 0):
+        raise ValueError(f'`verbose` must be "auto" or 0, got {verbose!r}. Pass "auto" for a line.')
+    with StatusLine(verbose == "auto") as status:
+        yield lambda step: status.tell(f"report, {step}")
+
+
+def _render(subject: Subject, findings: Findings, tell: Tell) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -59,7 +94,7 @@ def _render(subject: Subject, findings: Findings) -> str:
         subject=subject,
         findings=findings,
         style=Markup(folder.joinpath("style.css").read_text("utf-8")),
-        figures=make_figures(subject, findings),
+        figures=make_figures(subject, findings, tell),
         svg=Markup,
         measured=findings.errors or findings.class_errors,
         cards=_cards(subject, findings),

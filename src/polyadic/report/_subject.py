@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,6 +15,13 @@ from polyadic.estimators._tables import schema_of
 from polyadic.inspection._checks import check_rows
 from polyadic.inspection._importance import check_column, find_places, whole_output
 from polyadic.inspection._terms import respond_rows
+
+Tell = Callable[[str], None]
+"""What hears of each step of a report."""
+
+
+def say_nothing(step: str) -> None:
+    """Hear of a step, and keep it to oneself."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Group:
         `predict` makes predictions in the targets' own units of responses.
         """
         known = self.levels[0]
-        trend = self._trend(compute) if shares[1] else None
+        trend = self._trend() if shares[1] else None
         rows = known.gather_about(_TRAINING_ROWS, seed=3)
 
         def say(X: Any, responses: list[NDArray[np.float64]]) -> tuple[list[Any], Any]:
@@ -190,13 +190,11 @@ class Group:
         weight = np.ones(len(self._y)) if self._weight is None else self._weight
         return self._y, response + self._start, weight
 
-    def _trend(self, compute: Compute) -> Member:
+    def _trend(self) -> Member:
         """Return the linear trend of the rows to train on, which is fitted once."""
         if self._fitted_trend is None:
             known = self.levels[0]
-            self._fitted_trend = (
-                linear_trend(known) if self._loss is None else loss_trend(known, compute)
-            )
+            self._fitted_trend = linear_trend(known) if self._loss is None else loss_trend(known)
         return self._fitted_trend
 
     def line(self, compute: Compute) -> NDArray[np.float64]:
@@ -205,14 +203,14 @@ class Group:
         level = self.levels[0]
         if self._loss.is_location or level.n_targets > MOST_OUTPUTS:
             return np.zeros((len(self._y), level.n_targets))
-        member = self._trend(compute)
+        member = self._trend()
         return on_host(standard_prediction([member], self._X, compute.predict))
 
     def blend_sums(
         self, responses: Sequence[NDArray[np.float64]], compute: Compute
     ) -> NormalEquations:
         """Return the sums that say which shares of the mean and of a line fit these rows best."""
-        line = standard_prediction([self._trend(compute)], self._X, compute.predict)
+        line = standard_prediction([self._trend()], self._X, compute.predict)
         columns = np.stack([np.mean(responses, axis=0), on_host(line)], axis=2)
         n_targets = self._y.shape[1]
         weight = None if self._weight is None else np.repeat(self._weight, n_targets)

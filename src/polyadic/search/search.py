@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import combinations, islice
 from operator import add
@@ -26,21 +26,16 @@ from polyadic.compute import Compute
 from polyadic.members import ignore_overflow
 from polyadic.model import als, cpd
 from polyadic.model.losses import invert_link
-from polyadic.model.normal import NormalEquations
-from polyadic.rows.arrays import on_host
-from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import TargetScaling
-from polyadic.rows.statistics import summarise
-from polyadic.rows.view import Member, View, standard_prediction
+from polyadic.rows.view import Member, View
 from polyadic.samples.workers import Workers
 from polyadic.search.errors import learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat
-from polyadic.search.learned import LearnedFeatures, learn_features
+from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import loss_trend
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
+from polyadic.search.shares import likely_shares, shrunk_shares
 from polyadic.search.trend import linear_trend
 from polyadic.search.trials import Journal, NoJournal, Trial
-from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.data import Data
 from polyadic.uncertainty import Uncertainty
 
@@ -54,14 +49,7 @@ _FIRST_RANK, _FIRST_FACTORS = 8, (1.0, 1 / 16)
 _FACTORS_OF_MANY_ROWS = 1 / 16, 1 / 256  # few rows make noise seem larger than it is
 _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
-_UNLIKELY = 12.0  # units of log-likelihood that shares may cost to count
-_LIKELY_SHARES = 15  # how many are tried
 _LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
-_FEATURE_ROWS = 250_000
-# Targets are far from what a model says beyond so many spreads, and drawn in to so many.
-_FAR, _NEAR = 5.0, 2.0
-_LEAST_FAR = 0.005  # of the rows
-_FIRST_LOOK = 0.3  # of the effort, to see which targets are far out
 
 
 class Search:
@@ -394,11 +382,7 @@ class Search:
         self._on_trial("finish", trial, 1.0)
         members = self.members(trial, shares[0])
         if shares[1]:
-            trend = (
-                loss_trend(self._data, self._compute)
-                if self._has_loss
-                else linear_trend(self._data)
-            )
+            trend = loss_trend(self._data) if self._has_loss else linear_trend(self._data)
             members.append(replace(trend, share=shares[1]))
         return members
 
@@ -540,165 +524,3 @@ class Search:
         # A search mostly ends by itself before its budget does.
         by_trials = 1 - 1 / (1 + len(self.log) / 12)
         self._on_trial(stage, trial, min(0.98, max(by_trials, self._spent / self._budget)))
-
-
-def look_at(
-    data: Data,
-    settings: Settings,
-    compute: Compute,
-    threads: Workers,
-    seeds: Sequence[int],
-    deadline: float = np.inf,
-) -> tuple[Data, list[LearnedFeatures]]:
-    """Return the best ways to see the inputs, and the rows under the loss that a fit minimises.
-
-    Under a robust loss a short search shows how far targets usually are from what can be said of
-    them: beyond that they count for little, and features are learned once more from targets that
-    are drawn in.
-    """
-    features = learn_features(rows_for_features(data), settings, threads)
-    loss = data.view.loss
-    if loss is None or not loss.is_robust:
-        return data, features
-    short = replace(settings, effort=_FIRST_LOOK * settings.effort)
-    search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
-    left = _LeftOver.of(data, search.run(), search.targets, compute)
-    data = replace(data, view=replace(data.view, loss=loss.narrowed(left.relative_spread)))
-    if left.is_far.mean() < _LEAST_FAR:
-        return data, features
-    return data, learn_features(left.drawn_in(data), settings, threads)
-
-
-@dataclass(frozen=True)
-class _LeftOver:
-    """Rows that features are learned from, what a model says of them, and what that leaves over."""
-
-    rows: Rows
-    said: NDArray[np.float64]
-    middle: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    scale: NDArray[np.float64]  # of the targets
-
-    @classmethod
-    def of(
-        cls, data: Data, members: Sequence[Member], targets: TargetScaling, compute: Compute
-    ) -> _LeftOver:
-        rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
-        said = on_host(targets.undo(standard_prediction(members, rows.X, compute.predict)))
-        rest = rows.y - said
-        middle = np.median(rest, axis=0)
-        spread = 1.4826 * np.median(np.abs(rest - middle), axis=0)
-        return cls(rows, said, middle, spread, targets.scale)
-
-    @property
-    def relative_spread(self) -> float:
-        """How far targets usually are, in units of their own spread; the most of all targets."""
-        return float(np.max(self.spread / self.scale))
-
-    @property
-    def is_far(self) -> NDArray[np.bool_]:
-        """Which targets are far out."""
-        return np.abs(self.rows.y - self.said - self.middle) > _FAR * self.spread
-
-    def drawn_in(self, data: Data) -> Data:
-        """Return the rows with such targets nearer to what the model says.
-
-        Least squares would explain them, by noise or by features of their own.
-        """
-        ends = (self.middle + sign * _NEAR * self.spread for sign in (-1, 1))
-        near = self.said + np.clip(self.rows.y - self.said, *ends)
-        return _with_targets(data, self.rows, np.where(self.is_far, near, self.rows.y))
-
-
-def rows_for_features(data: Data) -> Data:
-    """Return rows whose targets least squares can learn features from.
-
-    Under a loss these are a part of the rows, with what the loss makes of their targets.
-    """
-    loss = data.view.loss
-    if loss is None:
-        return data
-    rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
-    return _with_targets(data, rows, loss.feature_targets(rows.y.astype(np.float64)))
-
-
-def _with_targets(data: Data, rows: Rows, y: NDArray[np.float64]) -> Data:
-    """Return rows in memory with other targets, and no loss."""
-    store = ArrayStore(Rows(rows.X, y, rows.weight, rows.groups))
-    statistics = store.reduce("statistics", summarise)
-    view = replace(data.view, targets=statistics.targets.scaling(), loss=None)
-    return Data(store, statistics, view, data.inputs, single_target=False)
-
-
-def shrunk_shares(equations: NormalEquations) -> list[tuple[float, float]]:
-    """Return the best shares of the first of two models alone, and of both together.
-
-    Shares are not negative and sum to one at most.  Of a quadratic of two unknowns the least
-    is inside of that triangle or on one of its sides.
-    """
-    (a, b), (_, c), moment = *equations.gram, equations.moment
-    alone = float(np.clip(moment[0] / a, 0.0, 1.0)) if a > 0 else 0.0
-    other = float(np.clip(moment[1] / c, 0.0, 1.0)) if c > 0 else 0.0
-    spread = a - 2 * b + c
-    t = float(np.clip((moment[0] - moment[1] - b + c) / spread, 0.0, 1.0)) if spread > 0 else 1.0
-    inside = np.linalg.lstsq(equations.gram, moment, rcond=None)[0]
-    both = [(alone, 0.0), (0.0, other), (t, 1 - t)]
-    if (inside >= 0).all() and inside.sum() <= 1:
-        both.append((float(inside[0]), float(inside[1])))
-    best = min(both, key=lambda shares: equations.squared_error(np.array(shares)))
-    return [(alone, 0.0), best]
-
-
-def likely_shares(
-    error: Callable[[Sequence[float]], float],
-    best: tuple[float, float],
-    n_rows: int,
-    most: float,
-    has_line: bool,
-) -> tuple[float, float]:
-    """Return the mean of the shares of a model and of a line, weighted by their likelihood.
-
-    A log-loss is minus the logarithm of a likelihood, so with few rows many shares are likely, and
-    their mean is a mixture of both models; with many rows it is the best one.  All stretches, up
-    to `most`, and all parts of the line in them count the same beforehand.
-
-    Parameters
-    ----------
-    error : callable
-        The mean loss of `n_rows` rows with some shares.
-    best : pair of float
-        The shares where it is least.
-    n_rows : int
-        How many rows tell.
-    most : float
-        The greatest sum of both shares.
-    has_line : bool
-        Whether there is a line to have a share.
-    """
-
-    def cost(stretch: float, part: float) -> float:
-        return n_rows * error(((1 - part) * stretch, part * stretch))
-
-    stretch, part = sum(best), best[1] / sum(best)
-    stretches = _likely_range(lambda each: cost(each, part), stretch, 0.0, max(most, stretch))
-    parts = np.zeros(1)
-    if has_line:
-        parts = _likely_range(lambda each: cost(stretch, each), part, 0.0, 1.0)
-    costs = np.array([[cost(t, u) for u in parts] for t in stretches])
-    weights = np.exp(costs.min() - costs)
-    weights /= weights.sum()
-    means = (weights * np.outer(stretches, shares) for shares in (1 - parts, parts))
-    model, line = (float(each.sum()) for each in means)
-    return model, line
-
-
-def _likely_range(
-    cost: Callable[[float], float], middle: float, low: float, high: float
-) -> NDArray[np.float64]:
-    """Return numbers around the likely one up to where others are not likely at all."""
-    most = cost(middle) + _UNLIKELY
-    while cost(low) > most and middle - low > 1e-6:
-        low = 0.5 * (low + middle)
-    while cost(high) > most and high - middle > 1e-6:
-        high = 0.5 * (high + middle)
-    return np.linspace(low, high, _LIKELY_SHARES)

@@ -116,11 +116,9 @@ def level_features(n_levels: int, has_gaps: bool) -> Table:
 
 def linear_sums(rows: Rows, first_row: int, view: View, tables: Sequence[Table]) -> LinearSums:
     """Sum up a piece of rows, where they are."""
-    xp, X = array_namespace(rows.X), view.inputs.apply(rows.X)
-    parts = [look_up(table, X[:, d]) for d, table in enumerate(tables)]
-    ones = xp.ones((len(X), 1), dtype=X.dtype, device=X.device)
+    xp, F = array_namespace(rows.X), linear_columns(view.inputs.apply(rows.X), tables)
     targets = [view.targets.apply(rows.y[:, t], t)[:, None] for t in range(rows.y.shape[1])]
-    table = xp.concat([*parts, ones, *targets], axis=1)
+    table = xp.concat([F, *targets], axis=1)
     if rows.weight is not None:
         table = table * xp.sqrt(xp.astype(rows.weight, xp.float64))[:, None]
     gram, size = on_host(table.T @ table), table.shape[1] - len(targets)
@@ -135,7 +133,14 @@ def linear_sums(rows: Rows, first_row: int, view: View, tables: Sequence[Table])
     )
 
 
-def look_up(table: Table, x: Any) -> Any:
+def linear_columns(X: Any, tables: Sequence[Table]) -> Any:
+    """Return what coefficients belong to: the features of scaled inputs, and ones."""
+    xp = array_namespace(X)
+    ones = xp.ones((len(X), 1), dtype=X.dtype, device=X.device)
+    return xp.concat([*(_look_up(table, X[:, d]) for d, table in enumerate(tables)), ones], axis=1)
+
+
+def _look_up(table: Table, x: Any) -> Any:
     """Return the features of one input, arrays or tensors."""
     xp = array_namespace(x)
     position, values = table.positions(x), place_like(table.values, x)

@@ -13,6 +13,7 @@ However many basis functions an input has, a pass costs the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.gram import sums
-from polyadic.features import TensorLayout
+from polyadic.features import Table, TensorLayout
+from polyadic.features.tables import MARGIN, N_KNOTS
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.jit import inline, jit
@@ -38,11 +40,9 @@ class TableChunk(Chunk):
     def __init__(
         self, rows: Rows, cores: Cores, layout: TensorLayout, dtype: Any, keep: bool
     ) -> None:
-        self.values = [table.values.astype(dtype) for table in layout.tables]
+        self.values = [table.values.astype(dtype, copy=False) for table in layout.tables]
         self.positions = np.empty((len(self.values), len(rows)), dtype)
-        pairs = zip(layout.core_inputs, layout.tables, strict=True)
-        for core, (column, table) in enumerate(pairs):
-            self.positions[core] = table.positions(rows.X[:, column])
+        _place(rows.X, np.array(layout.core_inputs), _ranges(layout.tables), self.positions)
         self.y = rows.y.astype(dtype, copy=False)
         weight = np.ones(len(rows)) if rows.weight is None else rows.weight
         self.weight = weight.astype(dtype, copy=False)
@@ -159,6 +159,43 @@ class TableChunk(Chunk):
         lower = self.values[core][below]
         fraction = (position - below)[:, None]
         return np.asarray(lower + fraction * (self.values[core][below + 1] - lower))
+
+
+def _ranges(tables: Sequence[Table]) -> NDArray[np.float64]:
+    """Return the first value, the span, the number of levels and the gap's position of tables."""
+    return np.array(
+        [
+            (
+                each.low,
+                each.high - each.low if each.high > each.low else 1.0,
+                each.n_levels,
+                np.nan if each.gap is None else each.gap,
+            )
+            for each in tables
+        ]
+    )
+
+
+@jit
+def _place(X: Any, columns: Any, ranges: Any, positions: Any) -> None:
+    """Set the positions of all rows among the points of every table, as `Table.positions` does."""
+    last = N_KNOTS - 1
+    for d in range(len(columns)):
+        low, span, n_levels, gap = ranges[d]
+        for n in range(len(X)):
+            x = np.float64(X[n, columns[d]])
+            if np.isnan(x):
+                place = gap
+            elif n_levels > 0:
+                place = min(x, n_levels)
+            else:
+                u = (x - low) / span
+                inside = min(max(u, 0.0), 1.0)
+                if u != inside:
+                    inside += MARGIN * np.tanh((u - inside) / MARGIN)
+                place = (inside + MARGIN) * (last / (1 + 2 * MARGIN))
+                place = min(max(place, 0.0), last * (1 - 1e-6))
+            positions[d, n] = place
 
 
 @inline
