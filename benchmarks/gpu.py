@@ -1,17 +1,21 @@
-"""Measure the GPU engine: one command, one short table and a profile.
+"""Measure the GPU engine: one command makes the tables of docs/gpu.md.
 
     python benchmarks/gpu.py [airline] [flights] [automatic] [classes] [billion] [small] ...
 
-Without arguments everything runs.  `flights` needs the file flights3m.npz in the folder
-that the environment variable POLYADIC_DATA names.
+Without arguments everything runs, in some minutes; a part that is named replaces what was measured
+of it before.  `flights` and `automatic` need flights3m.npz and nycflights.npz in the folder that
+the environment variable POLYADIC_DATA names.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,9 @@ from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling
 from polyadic.samples.device import DeviceSamples
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from benchmarks import report
 
 AIRLINE_ROWS = 3_950_000
 PAIRS = [(1.3, 0.6), (1.5, 0.7), (2.0, 0.6), (3.0, 0.7), (4.0, 0.8), (8.0, 0.8)]
@@ -59,7 +66,7 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def airline() -> Iterator[Row]:
-    """Six maps, 48 cores, rank 20, ten epochs; l2 mixing, so that no map drops out."""
+    """Fit the paper's largest shape: 3.95 million rows, 8 inputs, rank 20, 6 maps, 10 epochs."""
     X, y = synthetic(AIRLINE_ROWS)
     for dtype, goal in (("float64", "5 s, 18 GiB"), ("float32", "3.5 s, 10 GiB")):
 
@@ -69,6 +76,7 @@ def airline() -> Iterator[Row]:
                 tol=0, n_estimators=1, early_stopping=False, device="cuda", dtype=dtype,
                 random_state=0,
             )  # fmt: skip
+            # With l2 mixing no map drops out.
             return model.fit(X[:n_rows], y[:n_rows])
 
         fit(100_000, 1)  # kernels are compiled once and kept on disk
@@ -117,6 +125,7 @@ def copy_rate() -> float:
 
 
 def flights() -> Iterator[Row]:
+    """Flights of the US, 2 of 3 million rows, with maps that are named."""
     folder = Path(os.environ.get("POLYADIC_DATA", "../shared/data"))
     if not (folder / "flights3m.npz").exists():
         yield "flights3m", "skipped: set POLYADIC_DATA", ""
@@ -198,6 +207,7 @@ def billion(n_rows: int = 10**9) -> Iterator[Row]:
 
 
 def small() -> Iterator[Row]:
+    """Many small fits beside the CPU: 8 inputs, I = 16, rank 10, 5 epochs."""
     X, y = synthetic(1000)
     seconds = {}
     for device in ("cpu", "cuda"):
@@ -303,12 +313,41 @@ PARTS = {
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of gpu.md")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.parts) - set(PARTS))
+    if unknown:
+        parser.error(f"there is no part {', '.join(unknown)}; known are {', '.join(PARTS)}")
+    kept = arguments.out / "gpu.json"
     card = torch.cuda.get_device_name()
-    print(f"polyadic {polyadic.__version__}, torch {torch.__version__}, {card}")
-    print(f"copies on the device: {copy_rate() / 1e12:.2f} TB/s, read and written")
-    for name in sys.argv[1:] or PARTS:
-        for what, result, goal in PARTS[name]():
-            print(f"| {what:48} | {result:42} | {goal:22} |", flush=True)
+    before = json.loads(kept.read_text()) if kept.exists() else {"card": card, "parts": {}}
+    # A page is about one card.
+    known = before["parts"] if before["card"] == card else {}
+    results = {"card": card, "machine": machine(), "parts": known}
+    print(results["machine"])
+    for name in arguments.parts or PARTS:
+        rows = []
+        for row in PARTS[name]():
+            print("| {:48} | {:42} | {:22} |".format(*row), flush=True)
+            rows.append(row)
+        what = (PARTS[name].__doc__ or name).splitlines()[0]
+        date = datetime.now(UTC).strftime("%Y-%m-%d")
+        known[name] = {"date": date, "what": what, "rows": rows}
+        # After each part, so that an interruption loses one at most.
+        results["parts"] = {each: known[each] for each in PARTS if each in known}
+        kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        report.put(report.gpu(results), arguments.out / "gpu.md", "On a GPU")
+
+
+def machine() -> str:
+    """Return what is measured with, in words."""
+    return (
+        f"one {torch.cuda.get_device_name()}, {os.cpu_count()} cores of its host, polyadic "
+        f"{polyadic.__version__}, torch {torch.__version__}. A copy on the device moves "
+        f"{copy_rate() / 1e12:.2f} TB/s, reads and writes counted."
+    )
 
 
 if __name__ == "__main__":

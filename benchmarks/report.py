@@ -1,4 +1,4 @@
-"""The Markdown tables of docs/speed.md, between its two markers."""
+"""The Markdown tables of docs/speed.md and docs/gpu.md, between their two markers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,27 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
 def write(results: dict[str, Any], path: Path) -> None:
-    """Put the tables between the markers of a page, or make a page of them."""
-    text = path.read_text() if path.exists() else f"# Speed\n\n{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    """Write the page of speed."""
     parts = [SECTIONS[name](results[name]) for name in SECTIONS if name in results]
-    tables = "\n\n".join([*parts, reached(results)])
+    put("\n\n".join([*parts, reached(results)]), path, "Speed")
+
+
+def put(tables: str, path: Path, title: str) -> None:
+    """Put tables between the markers of a page, or make a page of them."""
+    text = path.read_text() if path.exists() else f"# {title}\n\n{BEGIN}\n{END}\n"
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
     path.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}")
+
+
+def gpu(results: dict[str, Any]) -> str:
+    """Return what was measured on a GPU: where and when, and a table for each part."""
+    days = sorted({part["date"] for part in results["parts"].values()})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    found = [f"Measured by `python benchmarks/gpu.py`, {when}: {results['machine']}"]
+    for part in results["parts"].values():
+        rows = [[what, measured, goal] for what, measured, goal in part["rows"]]
+        found.append(f"**{part['what']}**\n\n" + table(["", "measured", "goal"], rows))
+    return "\n\n".join(found)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

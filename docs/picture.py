@@ -1,4 +1,4 @@
-"""Draw the picture of the model on the start page: ``python docs/picture.py``.
+"""Draw the picture of the model on the start page, light and dark: ``python docs/picture.py``.
 
 Its curves are made up; the numbers beside them follow from the curves.
 """
@@ -9,8 +9,17 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-INK, FAINT, PAPER = "#22303c", "#8796a5", "#ffffff"
+INK, FAINT, PAPER, BOX, EDGE = "#22303c", "#8796a5", "#ffffff", "#f3f6f9", "#d5dde5"
 COLOURS = ("#1f6fb2", "#c2571a", "#2f855a")  # one for each term
+# What they are on a dark page.
+DARK = {
+    INK: "#dfe5ec",
+    FAINT: "#9aa7b5",
+    PAPER: "#14181e",
+    BOX: "#222832",
+    EDGE: "#3b4553",
+    **dict(zip(COLOURS, ("#6cb0ee", "#f29a5e", "#6cc79a"), strict=True)),
+}
 CELL, HEIGHT, GAP, LEFT, TOP = 138.0, 62.0, 34.0, 14.0, 104.0
 
 # The three inputs: what a row says, where that stands between 0 and 1, and the curve of each term.
@@ -53,8 +62,8 @@ def text(x: float, y: float, words: str, size: float = 15, fill: str = INK, **mo
 def frame(x: float, y: float) -> str:
     """Return the box of one curve."""
     return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{CELL}" height="{HEIGHT}" rx="7" fill="#f3f6f9" '
-        f'stroke="#d5dde5"/>'
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{CELL}" height="{HEIGHT}" rx="7" fill="{BOX}" '
+        f'stroke="{EDGE}"/>'
     )
 
 
@@ -150,6 +159,14 @@ def draw() -> str:
     )
 
 
+def darken(svg: str) -> str:
+    """Return a picture in the colours of a dark page."""
+    for light, dark in DARK.items():
+        svg = svg.replace(light, dark)
+    return svg
+
+
 if __name__ == "__main__":
     folder = Path(__file__).resolve().parent / "_static"
     (folder / "model.svg").write_text(draw(), encoding="utf-8")
+    (folder / "model-dark.svg").write_text(darken(draw()), encoding="utf-8")

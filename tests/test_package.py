@@ -65,7 +65,7 @@ def test_type_checkers_see_what_is_public():
 def test_the_namespace_shows_what_is_public_and_nothing_else():
     import polyadic
 
-    subpackages = {"datasets", "experiments", "export", "features", "inspection"}
+    subpackages = {"datasets", "experiments", "export", "features", "inspection", "report"}
     assert set(dir(polyadic)) == set(polyadic.__all__) | subpackages
     assert all(getattr(polyadic, name) is not None for name in dir(polyadic))
     with pytest.raises(AttributeError, match="'polyadic' has no attribute 'nothing'"):

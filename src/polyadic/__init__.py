@@ -21,7 +21,7 @@ _NAMES = {
     "save": "estimators.saving",
     "to_onnx": "export",
 }
-_SUBPACKAGES = ("datasets", "experiments", "export", "features", "inspection")
+_SUBPACKAGES = ("datasets", "experiments", "export", "features", "inspection", "report")
 
 __all__ = [
     "FeatureLearningClassifier",

@@ -1,6 +1,6 @@
 """What is public, for type checkers; `__init__.py` imports it when it is asked for."""
 
-from polyadic import datasets, experiments, export, features, inspection
+from polyadic import datasets, experiments, export, features, inspection, report
 from polyadic._version import __version__
 from polyadic.estimators import (
     FeatureLearningClassifier,
@@ -28,6 +28,7 @@ __all__ = [
     "load",
     "onnx_inputs",
     "open_rows",
+    "report",
     "save",
     "to_onnx",
 ]

@@ -22,6 +22,7 @@ from polyadic.engines import Engine
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
+from polyadic.model.posterior import CorePosterior
 from polyadic.rows.arrays import array_namespace
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples, slices
@@ -31,6 +32,8 @@ from polyadic.samples.workers import Workers, thread_pools
 ENGINES = ("auto", "compiled", "reference", "torch")
 
 PREDICTED_ROWS = 2**20  # rows that a device predicts at a time
+# Numbers that a posterior meets at a time: what caches hold, or what keeps a device busy.
+_MET, _MET_BY_A_DEVICE = 2**18, 2**23
 _SOLVING_THREADS = 4
 
 
@@ -223,6 +226,24 @@ class Compute:
 
         responses = self.workers.map(predict, parts)
         return array_namespace(X).concat(responses) if responses else np.empty(0)
+
+    def leverage(
+        self,
+        X: Any,
+        cores: Cores,
+        map_weights: NDArray[np.float64],
+        layout: TensorLayout,
+        posterior: CorePosterior,
+    ) -> Any:
+        """Return what the posterior of a core leaves open of every row, in units of the noise."""
+        most = _MET_BY_A_DEVICE if self.engine.takes_tensors else _MET
+        parts = slices(len(X), max(64, most // len(posterior.root)))
+
+        def leverage(part: slice) -> Any:
+            return self.engine.leverage(X[part], cores, map_weights, layout, posterior)
+
+        found = self.workers.map(leverage, parts)
+        return array_namespace(X).concat(found) if found else np.empty(0)
 
     def for_pieces(self) -> Compute:
         """Return what computes one piece of many: in one thread, keeping nothing."""

@@ -19,7 +19,7 @@ from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.model.als import Model
 from polyadic.model.losses import invert_link
-from polyadic.rows.arrays import array_namespace, on_host
+from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.view import Member, standard_prediction
@@ -28,11 +28,53 @@ __all__ = [
     "InputSummary",
     "Member",
     "Predictor",
+    "Reach",
+    "beyond_range",
     "ignore_overflow",
     "map_shares",
     "respond_on_host",
     "summarise_inputs",
 ]
+
+
+def beyond_range(X: Any, low: NDArray[np.float64], high: NDArray[np.float64]) -> Any:
+    """Return how far each row lies beyond the range of its inputs, in ranges, over all inputs."""
+    xp, X = array_namespace(X), as_double(X)
+    least, greatest = place_like(low, X), place_like(high, X)
+    outside = X - xp.clip(X, least, greatest)
+    beyond = xp.where(xp.isnan(outside), 0.0, xp.abs(outside) / (greatest - least))
+    return xp.sum(beyond, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far what rows have taught reaches: beyond, log odds shrink to those of the classes.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (D,)
+        Training range of each input that takes part and is a number, else infinite.
+    slack : float
+        How far rows that were held out lie beyond the range of the others, in ranges, at most:
+        what is as far is no stranger than rows of the fit are to each other.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    slack: float
+
+    def share(self, X: Any) -> Any:
+        """Return which part of its log odds each row keeps: 1 within reach, 0 far away."""
+        return self.share_at(self.distance(X))
+
+    def distance(self, X: Any) -> Any:
+        """Return how far each row lies beyond the training range: a sum over its inputs."""
+        return beyond_range(X, self.low, self.high)
+
+    def share_at(self, distance: Any) -> Any:
+        """Return which part of their log odds rows at some distance keep."""
+        xp = array_namespace(distance)
+        return xp.exp(-xp.clip(distance - self.slack, min=0.0))
 
 
 @dataclass(frozen=True)
@@ -51,6 +93,8 @@ class Predictor:
         What to compute with.
     link : {"identity", "log", "logit", "softmax"}
         How predictions follow from that sum.
+    reach : Reach, optional
+        Where less than that sum is believed.
     """
 
     members: Sequence[Member]
@@ -58,6 +102,7 @@ class Predictor:
     single_target: bool
     spec: ComputeSpec
     link: str = "identity"
+    reach: Reach | None = None
 
     @property
     def n_targets(self) -> int:
@@ -71,7 +116,12 @@ class Predictor:
             yield partial(self._predict, compute)
 
     def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
-        return self.finish(standard_prediction(self.members, X, compute.predict), first_row)
+        response = standard_prediction(self.members, X, compute.predict)
+        return self.finish(self.moderate(response, X), first_row)
+
+    def moderate(self, response: Any, X: Any) -> Any:
+        """Return what is believed of responses to rows: zero is what the mean target says."""
+        return response if self.reach is None else response * self.reach.share(X)[:, None]
 
     def finish(self, response: Any, first_row: int = 0) -> Any:
         """Return what follows from the members' sum, in the targets' own units."""

@@ -19,25 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import PREDICTED_ROWS, Compute
-from polyadic.engines.reference import ReferenceEngine
-from polyadic.members import Predictor, ignore_overflow
+from polyadic.members import Predictor, beyond_range, ignore_overflow
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
 from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like, to_device
-from polyadic.rows.rows import Rows
-from polyadic.rows.view import Member, Respond, add_responses, member_responses
+from polyadic.rows.view import Member, add_responses, member_responses
 
 N_BESIDE = 3  # columns that stand beside the inputs for a model of the scale
 LEAST_FAMILIAR = 1e-4  # beside a usual row
 LEAST_SPREAD = 1e-6
-_PIECE = 2**22  # numbers that a posterior meets at a time
 LEAST_SCALE = 1e-9  # all of these in units of the targets' deviation
 
 
 class Scale(Protocol):
     """How large the error of each row is, in units of its target's deviation."""
 
-    def of(self, X: Any, said: Sequence[Any], total: Any, respond: Respond) -> tuple[Any, Any]:
+    def of(self, X: Any, said: Sequence[Any], total: Any, compute: Compute) -> tuple[Any, Any]:
         """Return scales without and with what is not known of unfamiliar rows, a column a target.
 
         `said` is what each member says of the rows `X`, and `total` their sum.
@@ -73,9 +70,9 @@ class LearnedScale:
     models: tuple[Member, ...]
     bounds: NDArray[np.float64]
 
-    def of(self, X: Any, said: Sequence[Any], total: Any, respond: Respond) -> tuple[Any, Any]:
+    def of(self, X: Any, said: Sequence[Any], total: Any, compute: Compute) -> tuple[Any, Any]:
         """Return the scales; far from all rows nothing is known but the spread of the targets."""
-        xp = array_namespace(X)
+        xp, respond = array_namespace(X), compute.predict
         familiar = self.familiarity.respond(X, 0, respond)
         spread = spread_of(said[: self.n_members], total)
         columns = []
@@ -88,11 +85,8 @@ class LearnedScale:
 
     def _strangeness(self, X: Any, familiar: Any) -> Any:
         """Return 0 for rows like those held out, and up to 1 for those unlike or beyond them."""
-        xp, X = array_namespace(X), as_double(X)
-        low, high = place_like(self.low, X), place_like(self.high, X)
-        outside = X - xp.clip(X, low, high)
-        beyond = xp.where(xp.isnan(outside), 0.0, xp.abs(outside) / (high - low))
-        known = xp.exp(-xp.sum(beyond, axis=1))
+        xp = array_namespace(X)
+        known = xp.exp(-beyond_range(X, self.low, self.high))
         if self.least:
             known = known * xp.clip(familiar / self.least, 0.0, 1.0)
         return 1 - known
@@ -116,32 +110,20 @@ class PosteriorScale:
     posteriors: tuple[tuple[CorePosterior, ...], ...]
     noise: NDArray[np.float64]
 
-    def of(self, X: Any, said: Sequence[Any], total: Any, respond: Respond) -> tuple[Any, Any]:
+    def of(self, X: Any, said: Sequence[Any], total: Any, compute: Compute) -> tuple[Any, Any]:
         """Return the scales, noise alone and all."""
-        xp, rows = array_namespace(X), on_host(X)
-        open_part = np.zeros((len(rows), len(self.noise)))
+        xp, open_part = array_namespace(X), array_namespace(X).zeros_like(total)
         for member, posteriors in zip(self.members, self.posteriors, strict=True):
-            scaled = member.inputs.apply(rows)
+            scaled, model, layout = member.inputs.apply(X), member.model, member.layout
             for t, posterior in enumerate(posteriors):
-                open_part[:, t] += _leverage(posterior, scaled, member, t) / len(self.members)
+                if posterior.root.size:  # else the core is taken for certain
+                    found = compute.leverage(
+                        scaled, model.cores[t], model.map_weights, layout, posterior
+                    )
+                    open_part[:, t] += to_device(found, X.device) / len(self.members)
         spread = spread_of(said, total)
         noise = xp.zeros_like(total) + place_like(self.noise, total)
-        variance = noise * (1 + to_device(xp.asarray(open_part), total.device)) + spread**2
-        return xp.sqrt(noise), xp.sqrt(variance)
-
-
-def _leverage(
-    posterior: CorePosterior, X: NDArray[np.float64], member: Member, target: int
-) -> NDArray[np.float64]:
-    """Return what a posterior leaves open of each scaled row, in units of the noise."""
-    size = max(1, _PIECE // max(len(posterior.root), 1))
-    engine, model = ReferenceEngine(), member.model
-    parts = [np.empty(0)]
-    for first in range(0, len(X), size):
-        rows = Rows(X[first : first + size], np.zeros(len(X[first : first + size])))
-        state = engine.start(rows, model.cores[target], member.layout)
-        parts.append(posterior.variance(state.design(posterior.core, model.map_weights)))
-    return np.concatenate(parts)
+        return xp.sqrt(noise), xp.sqrt(noise * (1 + open_part) + spread**2)
 
 
 def spread_of(said: Sequence[Any], total: Any) -> Any:
@@ -243,7 +225,7 @@ class ErrorPredictor(_Beside):
         xp, members = array_namespace(X), self.predictor.members
         said = list(member_responses(members, X, compute.predict))
         total = add_responses(said, members, X)
-        scales = self.uncertainty.scale.of(X, said, total, compute.predict)
+        scales = self.uncertainty.scale.of(X, said, total, compute)
         units = place_like(self.uncertainty.units, total)
         known, whole = (units * xp.clip(scale, min=LEAST_SCALE) for scale in scales)
         return xp.concat([self.predictor.finish(total, first_row), whole, known], axis=1)
@@ -254,8 +236,8 @@ class EntropyPredictor(_Beside):
     """Predicts how uncertain the class of a row is, in nats.
 
     There are two columns: the entropy of the probabilities, and the mean entropy of what each of
-    the members by itself would say.  What the former is more than the latter is what they do not
-    agree on.
+    the members by itself would say, were it believed everywhere.  What the former is more than the
+    latter is what they do not agree on, or what is beyond their reach.
     """
 
     n_members: int
@@ -265,7 +247,7 @@ class EntropyPredictor(_Beside):
         xp, members = array_namespace(X), self.predictor.members
         said = list(member_responses(members, X, compute.predict))
         total, of_mean = add_responses(said, members, X), said[: self.n_members]
-        whole = _entropy(self.predictor.finish(total, first_row))
+        whole = _entropy(self.predictor.finish(self.predictor.moderate(total, X), first_row))
         if not of_mean:
             return xp.stack([whole, whole], axis=1)
         beside = total - add_responses(of_mean, members, X)

@@ -14,6 +14,7 @@ import pytest
 from polyadic.compute import Compute
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
+from polyadic.model.posterior import CorePosterior
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
 from polyadic.samples.memory import MemorySamples
@@ -234,6 +235,29 @@ def test_predictions(problem, solver, dtype):
     expected = ReferenceEngine().predict(*arguments)
     scale = max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(response, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_a_posterior_leaves_open(problem, engine, monkeypatch):
+    for name in ("_MET", "_MET_BY_A_DEVICE"):  # several pieces
+        monkeypatch.setattr(f"polyadic.compute.{name}", 1)
+    for core in {0, len(problem.cores) - 1}:
+        check_leverage(ENGINES[engine](dtype="float32"), problem, core)
+
+
+def check_leverage(engine, problem, core):
+    """Compare with the squares of the reference's design, in double whatever the engine is."""
+    layout, rng = problem.layout, np.random.RandomState(core)
+    unknowns = problem.cores[core].size * (2 if layout.is_complex else 1)
+    root = np.tril(rng.standard_normal((unknowns, unknowns)))[:, : unknowns - 1]
+    model = (problem.cores, problem.weights, layout)
+    found = Compute(engine).leverage(problem.rows.X, *model, CorePosterior(core, root))
+    A = ReferenceEngine().start(problem.rows, problem.cores, layout).design(core, problem.weights)
+    # Re A v, for v of real and imaginary parts, is [Re A, −Im A] times these.
+    A = np.hstack([A.real, -A.imag]) if layout.is_complex else A
+    expected = np.einsum("ij,jk,ik->i", A, root @ root.T, A)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * expected.max())
 
 
 def test_sums_for_the_complex_objective_alone(problem):

@@ -57,6 +57,7 @@ def test_the_first_page_in_python(folder):
 @pytest.mark.slow
 @pytest.mark.process
 def test_the_first_page_on_the_command_line(folder):
+    pytest.importorskip("onnx", reason="the page exports a model")
     (code,) = blocks(START, "console")
     commands = [line.removeprefix("$ ").split() for line in code.splitlines()]
     assert len(commands) <= 5
@@ -66,6 +67,7 @@ def test_the_first_page_on_the_command_line(folder):
     assert "<html" in (folder / "weather.html").read_text(encoding="utf-8")
     rows = (folder / "weather.csv").read_text().splitlines()
     assert len((folder / "predictions.csv").read_text().splitlines()) == len(rows)
+    assert (folder / "weather.onnx").stat().st_size > 1000
 
 
 @pytest.mark.slow

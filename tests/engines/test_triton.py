@@ -29,6 +29,7 @@ from tests.contract.test_engines import (  # noqa: E402
     TOLERANCE,
     assert_same,
     check_iterations,
+    check_leverage,
     check_sweep,
     start_oracle,
 )
@@ -93,6 +94,13 @@ def test_predictions():
     expected = ReferenceEngine().predict(*arguments)
     predicted = TorchEngine(DEVICE, kernels=True).predict(*arguments)
     np.testing.assert_allclose(predicted, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["damped and fourier", "tables, levels and gaps"])
+def test_what_a_posterior_leaves_open(name):
+    (problem,) = (each for each in PROBLEMS if each.name == name)
+    engine = TorchEngine(DEVICE, "float32", kernels=True)
+    check_leverage(engine, problem, 1)
 
 
 TABLES = {p.name: p for p in PROBLEMS if p.layout.is_tabled}

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor
+from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
 from polyadic.features import FourierFeatures
 from tests import small
 
@@ -119,6 +119,20 @@ def test_verbose_prints_one_line_an_epoch_to_stderr(capsys):
     assert "epoch   1/2" in lines[0]
     assert f"loss {model.loss_curve_[0]:.6f}" in lines[0]
     assert f"held-out MSE {model.validation_curve_[1]:.6f}" in lines[1]
+
+
+def test_verbose_prints_one_line_a_fold(capsys):
+    maps = [FourierFeatures(2.0), FourierFeatures(8.0)]
+    search = KernelMachineRegressorCV(
+        maps, cv=2, n_basis=4, rank=2, max_iter=1, n_jobs=1, verbose=1, random_state=0
+    ).fit(X, Y)
+    *folds, last = capsys.readouterr().err.splitlines()
+    errors = np.column_stack([search.cv_results_[f"split{k}_test_mse"] for k in range(2)]).ravel()
+    assert len(folds) == 4
+    for place, (line, error) in enumerate(zip(folds, errors, strict=True)):
+        assert line.split()[:3] == [f"{place + 1}/4", "fold", f"{place % 2 + 1}/2"]
+        assert f"{maps[place // 2]}  test MSE {error:.6g}" in line
+    assert "epoch   1/1" in last
 
 
 def test_a_fit_is_silent_by_default(capsys):

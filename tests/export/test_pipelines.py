@@ -59,6 +59,29 @@ def test_several_targets_and_the_newest_operators():
     np.testing.assert_allclose(found, model.predict(X), atol=1e-10)
 
 
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_standard_deviations(n_targets):
+    model = make_pipeline(StandardScaler(), regressor())
+    model.fit(X, np.column_stack([Y, X[:, 0]])[:, :n_targets])
+    options = {id(model[-1]): {"return_std": True}}
+    graph = skl2onnx.to_onnx(model, initial_types=NUMBERS, options=options)
+    assert [each.name for each in graph.graph.output] == ["variable", "std"]
+    found, wanted = run(graph, {"X": X}), model.predict(X, return_std=True)
+    for each, of_python in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(each, of_python.reshape(len(X), -1), rtol=1e-9, atol=1e-12)
+    of_kind = {type(model[-1]): {"return_std": True}}
+    graph = skl2onnx.to_onnx(model, X[:1].astype(np.float32), options=of_kind)
+    _, single = run(graph, {"X": X.astype(np.float32)})
+    np.testing.assert_allclose(single, found[1], rtol=1e-5)
+
+
+def test_deviations_of_a_model_that_knows_none_are_refused():
+    model = regressor(loss="huber").fit(X, Y)
+    options = {id(model): {"return_std": True}}
+    with pytest.raises(AttributeError, match="has no uncertainty"):
+        skl2onnx.to_onnx(model, initial_types=NUMBERS, options=options)
+
+
 @pytest.mark.parametrize("labels", [["high", "low"], [4, 2], [False, True]])
 def test_classifiers(labels):
     model = make_pipeline(StandardScaler(), classifier())
@@ -114,8 +137,10 @@ def test_a_table_without_other_steps():
     types = [("a", Int64TensorType([None, 1])), *TABLE[1:]]
     inputs = {name: frame[[name]].to_numpy() for name in frame}
     inputs["a"] = inputs["a"].astype(np.int64)
-    (found,) = run(skl2onnx.to_onnx(model, initial_types=types), inputs)
-    np.testing.assert_allclose(found[:, 0], model.predict(frame), atol=1e-10)
+    options = {id(model): {"return_std": True}}
+    found = run(skl2onnx.to_onnx(model, initial_types=types, options=options), inputs)
+    wanted = model.predict(frame, return_std=True)
+    np.testing.assert_allclose(np.column_stack(found), np.column_stack(wanted), atol=1e-10)
 
 
 def test_columns_in_lots():

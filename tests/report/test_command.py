@@ -134,18 +134,37 @@ NEW = np.random.RandomState(1).rand(40, 2)
 NEW_Y = NEW[:, 0] + NEW[:, 1] ** 2
 
 
-def test_other_models_learn_from_the_rows_of_the_fit(folder, tmp_path):
-    new = {"a": NEW[:, 0], "b": NEW[:, 1], "target": NEW_Y}
-    words = [folder / "model.polyadic", write_table(tmp_path / "new.csv", new)]
-    numbers = report(*words, "--train", folder / "t.csv", "--out", tmp_path / "page.html")
-    errors = numbers["errors"]
+@pytest.fixture(scope="module")
+def compared(folder):
+    """Return the numbers of a report on new rows, and what it said on a terminal meanwhile."""
+    table = write_table(folder / "new.csv", {"a": NEW[:, 0], "b": NEW[:, 1], "target": NEW_Y})
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_status, "sys", SimpleNamespace(stderr=terminal, modules={}))
+        patch.setattr(_status, "_DELAY", 0.0)
+        patch.setattr(_status, "_PAUSE", 0.001)
+        words = ["--train", folder / "t.csv", "--out", folder / "new.html"]
+        numbers = report(folder / "model.polyadic", table, *words)
+    return numbers, terminal.getvalue()
+
+
+def test_other_models_learn_from_the_rows_of_the_fit(folder, compared):
+    errors = compared[0]["errors"]
     assert (errors["rows"], errors["n_fitted"], errors["n_folds"]) == (40, 64, 0)
     kept, _ = polyadic.open_rows(folder / "t.csv", target="target").split(0.2)
     ((X, y),) = [(batch.X, batch.y[:, 0]) for batch in kept.batches()]
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 8))).fit(X, y)
     found = {each["name"]: each["r2"] for each in errors["baselines"]}
     assert found["ridge regression"] == pytest.approx(ridge.score(NEW, NEW_Y), abs=1e-9)
-    assert not numbers["cautions"]
+    assert not compared[0]["cautions"]
+
+
+def test_a_report_says_on_a_terminal_what_it_does(compared):
+    lines = compared[1].split("\r")
+    for step in ("fitting gradient boosting", "drawing figures"):
+        assert any(f"polyadic: report, {step}" in line for line in lines)
+    assert not lines[-1].strip()
 
 
 def test_the_table_of_the_fit_shows_what_was_held_out(folder, tmp_path):
@@ -155,7 +174,9 @@ def test_the_table_of_the_fit_shows_what_was_held_out(folder, tmp_path):
     assert numbers["errors"]["rows"] == known["rows"] == 16
     assert numbers["errors"]["model"]["r2"] == pytest.approx(known["r2"], abs=1e-12)
     assert numbers["coverage"]["rows"] == 16
-    assert "part of t.csv that was kept from the fit" in (tmp_path / "page.html").read_text("utf-8")
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert "FeatureLearningRegressor of t.csv" in text
+    assert "part of t.csv that was kept from the fit" in text
 
 
 def test_only_the_table_of_the_fit_is_one(folder, tmp_path):
@@ -166,19 +187,6 @@ def test_only_the_table_of_the_fit_is_one(folder, tmp_path):
     run("fit", folder / "t.csv", "--out", whole, "--holdout", "0", *QUICK)
     words[1] = whole
     assert "none are left to measure it on. Pass DATA" in refused(*words, folder / "t.csv")
-
-
-def test_a_report_says_on_a_terminal_what_it_does(folder, tmp_path, monkeypatch):
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(_status, "sys", SimpleNamespace(stderr=terminal, modules={}))
-    monkeypatch.setattr(_status, "_DELAY", 0.0)
-    monkeypatch.setattr(_status, "_PAUSE", 0.001)
-    run("report", folder / "model.polyadic", folder / "t.csv", "--out", tmp_path / "page.html")
-    lines = terminal.getvalue().split("\r")
-    for step in ("fitting ridge regression", "fitting gradient boosting", "drawing figures"):
-        assert any(f"polyadic: report, {step}" in line for line in lines)
-    assert not lines[-1].strip()
 
 
 @pytest.mark.slow

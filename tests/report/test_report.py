@@ -35,7 +35,6 @@ FIGURES = {
     "dependence3",
     "dependence-pair",
     "search",
-    "convergence",
 }
 SECTIONS = 6
 
@@ -136,9 +135,8 @@ def test_how_well_it_predicts_comes_first_and_what_it_is_made_of_last(page):
     assert text.index('<dl class="cards">') < text.index('class="caution"') < text.index("<nav")
     places = [text.index(f'<h2 id="{name}">') for name in order]
     assert places == sorted(places)
-    folded = text[text.index("<summary>Feature maps, members") :]
+    folded = text[text.index("<summary>Trials, feature maps and members") :]
     assert 'id="figure-search"' in folded
-    assert 'id="figure-convergence"' in folded
 
 
 def test_numbers_are_written_out(page):

@@ -11,7 +11,8 @@ from polyadic import FeatureLearningClassifier, FeatureLearningRegressor
 from polyadic.compute import ComputeSpec
 from polyadic.features import PurePowerFeatures
 from polyadic.model.losses import Gamma, Huber, Logistic, Multinomial, Poisson, Quantile
-from polyadic.rows.view import standard_prediction
+from polyadic.rows.rows import Rows
+from polyadic.rows.view import Fade, standard_prediction
 from polyadic.search.first_look import look_at, rows_for_features
 from polyadic.search.groups import Group
 from polyadic.search.learned import learn_features
@@ -19,6 +20,7 @@ from polyadic.search.loss_trend import loss_trend
 from polyadic.search.search import Search
 from polyadic.search.settings import Settings
 from polyadic.search.shares import likely_shares
+from polyadic.search.trend import linear_trend
 from tests.small import data_of, respond_reference
 
 
@@ -204,7 +206,7 @@ def test_many_classes_teach_features_by_the_most_frequent():
 
 
 @pytest.mark.slow
-def test_a_first_look_narrows_a_robust_loss_and_draws_far_targets_in():
+def test_a_first_look_narrows_a_robust_loss_and_far_rows_count_for_little():
     rng = np.random.RandomState(0)
     X = rng.uniform(size=(300, 2))
     y = np.sin(6 * X[:, 0]) + 0.02 * rng.standard_normal(300)
@@ -215,9 +217,28 @@ def test_a_first_look_narrows_a_robust_loss_and_draws_far_targets_in():
         plain = learn_features(rows_for_features(data), chosen, compute.workers)
         seen, features = look_at(data, chosen, compute, compute.workers, (0, 1))
         untouched, _ = look_at(data.under(Quantile(0.9)), chosen, compute, compute.workers, (0, 1))
+        weight = seen.view.count(Rows(X, y[:, None]), compute.predict).weight
     assert 0.01 <= seen.view.loss.delta < 0.1
+    far = np.arange(300) % 30 == 0
+    assert weight[far].max() < 1e-4
+    np.testing.assert_array_equal(weight[~far], 1.0)
     assert features[0].alpha < 0.1 * plain[0].alpha  # outliers are no noise
     assert untouched.view.loss == Quantile(0.9)
+    assert untouched.view.fade is None
+
+
+@pytest.mark.parametrize("weight", [None, np.array([1.0, 2.0, 3.0])])
+def test_the_influence_of_a_row_fades_with_the_fourth_power_of_how_far_out_it_is(weight):
+    X = np.array([[0.1], [0.5], [0.9]])
+    data = data_of(X, np.array([[1.0], [2.0], [3.0]]))
+    line = linear_trend(data)
+    said = data.view.targets.undo(standard_prediction([line], X, respond_reference))
+    fade = Fade((line,), data.view.targets, np.array([0.5]), np.array([2.0]))
+    y = said + 0.5 + np.array([[1.9], [-4.0], [20.0]])
+    counted = fade.count(Rows(X, y, weight), respond_reference).weight
+    np.testing.assert_allclose(
+        counted, np.array([1.0, 0.5**4, 0.1**4]) * (1 if weight is None else weight)
+    )
 
 
 def test_what_far_rows_cost_does_not_drown_what_others_tell():

@@ -9,6 +9,7 @@ import click
 
 from polyadic import __version__
 from polyadic.cli.demo import demo
+from polyadic.cli.export import export
 from polyadic.cli.models import evaluate, fit, predict, show
 from polyadic.cli.report import report
 from polyadic.cli.reproduce import reproduce
@@ -26,5 +27,5 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-for command in (demo, fit, predict, evaluate, show, report, reproduce):
+for command in (demo, fit, predict, evaluate, show, report, export, reproduce):
     main.add_command(command)

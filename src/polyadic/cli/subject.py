@@ -121,14 +121,15 @@ def _use_train(
         rows = {} if held is None else _read(fitted, held)
     if not rows:
         raise Mistake(
-            f"The model was fitted to all rows of {table.path}, so that none are left to measure "
-            "it on. Pass DATA, a table of rows that it has not seen."
+            f"As far as the model file says, the fit held out no rows of {table.path}, so that "
+            "none are left to measure it on. Pass DATA, a table of rows that it has not seen."
         )
     return {
         **rows,
         "fit_rows": fit_rows,
         "measured_on": "held-out rows",
-        "measured_how": f"They are the part of {table.path.name} that was kept from the fit.",
+        "measured_how": f"They are the part of {table.path.name} that was kept from the fit, "
+        "chosen by a hash of what a row says, so that copies of a row stay together.",
         "rows_are": "the held-out rows",
     }
 

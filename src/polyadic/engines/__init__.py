@@ -20,6 +20,7 @@ from polyadic.features import TensorLayout
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
+from polyadic.model.posterior import CorePosterior
 from polyadic.rows.rows import Rows
 
 T = TypeVar("T", covariant=True)
@@ -85,6 +86,20 @@ class Engine(Protocol):
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row.
 
         An array gives an array; a tensor, where the engine takes them, one on its device.
+        """
+
+    def leverage(
+        self,
+        X: Any,
+        cores: Cores,
+        map_weights: NDArray[np.float64],
+        layout: TensorLayout,
+        posterior: CorePosterior,
+    ) -> Any:
+        """Return what the posterior of a core leaves open of each row, in units of the noise.
+
+        It is computed in double precision, whatever that of the engine is: where a core is little
+        known, a root of its covariance is large.
         """
 
     def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:

@@ -21,6 +21,7 @@ from polyadic.features import TensorLayout
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
+from polyadic.model.posterior import CorePosterior
 from polyadic.rows.rows import Rows
 
 
@@ -143,6 +144,18 @@ class ReferenceEngine:
         for p in np.flatnonzero(map_weights).tolist():
             response += map_weights[p] * state.product(p).sum(axis=1).real
         return response
+
+    def leverage(
+        self,
+        X: NDArray[Any],
+        cores: Cores,
+        map_weights: NDArray[np.float64],
+        layout: TensorLayout,
+        posterior: CorePosterior,
+    ) -> NDArray[np.float64]:
+        """Return what the posterior of a core leaves open of each row, in units of the noise."""
+        state = ReferenceEngine().start(Rows(X, np.zeros(len(X))), cores, layout)
+        return posterior.variance(state.design(posterior.core, map_weights))
 
     def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:
         """Return the memory of the factors and responses of every core and map."""

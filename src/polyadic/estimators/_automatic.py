@@ -17,7 +17,7 @@ from polyadic.estimators._base import CPDEstimator
 from polyadic.estimators._progress import Passed, Progress
 from polyadic.estimators._sources import sizes_of
 from polyadic.features.defaults import resolve_maps
-from polyadic.members import Member, ignore_overflow, map_shares, summarise_inputs
+from polyadic.members import Member, Reach, ignore_overflow, map_shares, summarise_inputs
 from polyadic.model.mixing import MIXINGS
 from polyadic.search.first_look import look_at
 from polyadic.search.search import Search
@@ -114,9 +114,10 @@ class FeatureLearning(CPDEstimator):
                 )
                 members: list[Member] = []
                 uncertainty: Uncertainty | None = None
+                reach: Reach | None = None
                 try:
                     members = search.run()
-                    uncertainty = search.uncertainty(members)
+                    uncertainty, reach = search.uncertainty(members), search.reach(members)
                 finally:
                     # Also after an interruption: the estimator is fitted so far.
                     if search.best is not None:
@@ -124,6 +125,8 @@ class FeatureLearning(CPDEstimator):
                         self._set_search(data, search, search.best, members, compute)
                         if uncertainty is not None:
                             self.uncertainty_ = uncertainty
+                        if reach is not None:
+                            self.reach_ = reach
         progress.end(self.members_)
 
     def _settings(self, data: Data) -> Settings:

@@ -295,7 +295,8 @@ class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
     def _predictor(self) -> Predictor:
         check_is_fitted(self)
         members, scaling = self.members_, self.target_scaling_
-        return Predictor(members, scaling, self._single_target, self._spec(), self._link)
+        reach = vars(self).get("reach_")  # of automatic fits to classes
+        return Predictor(members, scaling, self._single_target, self._spec(), self._link, reach)
 
     def _earlier_models(
         self, members: list[Member], layout: TensorLayout, n_targets: int

@@ -107,7 +107,8 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         p : ndarray of shape (n_samples, n_classes)
             A column for each of `classes_`; every row sums to one.  A tensor on the device of
-            `X` where `X` is one, a Dask array where it is a Dask collection.
+            `X` where `X` is one, a Dask array where it is a Dask collection.  After an automatic
+            fit they tend to the shares of the classes away from the rows of the fit.
 
         Examples
         --------
@@ -175,7 +176,7 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         return like_rows(rows_to_predict(self, X).predict(predictor), X)
 
     def predict_uncertainty(self, X: Any) -> UncertaintyParts:
-        """Predict how uncertain the class of each row is, and how much of that is disagreement.
+        """Predict how uncertain the class of each row is, and how much of that for want of rows.
 
         Parameters
         ----------
@@ -187,7 +188,7 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         parts : UncertaintyParts
             Entropies in nats, a number for each row: `total` of the probabilities, `noise` that
             each member by itself sees, and `ignorance`, what is left, on which members do not
-            agree.  They add up.
+            agree, or which is beyond the rows of the fit.  They add up.
 
         Examples
         --------

@@ -152,5 +152,10 @@ class Progress:
         self._write("  ".join([*member, *parts, seconds]))
 
     def _write(self, line: str) -> None:
-        if self._estimator.verbose and self._estimator.verbose != "auto":
-            sys.stderr.write(line + "\n")
+        write_line(self._estimator, line)
+
+
+def write_line(estimator: Any, line: str) -> None:
+    """Write a line to the standard error where an estimator was asked for lines."""
+    if estimator.verbose and estimator.verbose != "auto":
+        sys.stderr.write(line + "\n")

@@ -25,8 +25,9 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
 
     With ``feature_maps="auto"`` features are learned from the labels, rank and penalty are chosen
     by the log-loss on rows held out, and so is how far the scores are stretched: probabilities are
-    calibrated there.  With named maps, w and λ are learned together.  Parameters and attributes
-    not listed here are those of :class:`FeatureLearningRegressor`.
+    calibrated there.  Beyond the rows of the fit, and farther than these lie from each other, they
+    tend to the shares of the classes.  With named maps, w and λ are learned together.  Parameters
+    and attributes not listed here are those of :class:`FeatureLearningRegressor`.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
         The labels, sorted.
     members_ : list of Member
         Everything that predicts; their shares are added on the scale of the scores.
+    reach_ : Reach
+        After an automatic fit: how far from the rows log odds are believed.
     loss_curve_ : list of float
         Penalised log-loss of the first member after each epoch.
 

@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polyadic.estimators._base import CPDRegressor
-from polyadic.estimators._progress import Passed
+from polyadic.estimators._progress import Passed, write_line
 from polyadic.estimators._sources import is_dask
 from polyadic.features import DampedFourierFeatures, FeatureMap
 from polyadic.features.defaults import resolve_maps
@@ -324,7 +324,10 @@ class KernelMachineRegressorCV(KernelMachineRegressor):
                 known = _fold_error(estimator, rows, targets, weight, train, test)
                 checkpoint.put(name, known)
             done.append(known)
-            passed.status.tell(f"fold {len(done)} of {len(tasks)}", 0, len(done) / len(tasks))
+            count = len(done)
+            passed.status.tell(f"fold {count} of {len(tasks)}", 0, count / len(tasks))
+            told = f"fold {fold + 1}/{len(folds)}  {feature_map}  test MSE {known:.6g}"
+            write_line(self, f"{count:>3}/{len(tasks)}  {told}")
             return float(known)
 
         done: list[float] = []

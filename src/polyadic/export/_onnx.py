@@ -17,7 +17,7 @@ from polyadic.export._files import plain_labels
 from polyadic.export._graph import OPSETS, Graph
 from polyadic.export._members import repeat_row, respond, used_inputs
 from polyadic.export._rows import Rows
-from polyadic.export._scales import Said, scale_inputs, write_std
+from polyadic.export._scales import Said, ranged_inputs, scale_inputs, write_share, write_std
 from polyadic.members import Member
 from polyadic.model.losses import MOST_LOG
 from polyadic.uncertainty import Uncertainty
@@ -79,6 +79,9 @@ def write_outputs(
     wanted = used_inputs(members)
     if uncertainty is not None:
         wanted = sorted({*wanted, *scale_inputs(uncertainty)})
+    reach = predictor.reach
+    ranged = [] if reach is None else ranged_inputs(reach.low)
+    wanted = sorted({*wanted, *ranged})
     X = Rows(door.encode(graph, names, wanted), tuple(wanted)) if wanted else None
     # What each member says is asked for only where their spread is.
     n_parts = 1 if uncertainty is None else max(len(members), 1)
@@ -86,6 +89,8 @@ def write_outputs(
     total = said
     if n_parts > 1:
         total = graph.add("MatMul", said, np.tile(np.eye(n_targets), (n_parts, 1)))
+    if reach is not None and X is not None and ranged:
+        total = graph.add("Mul", total, write_share(graph, X, reach))
     f = graph.add("Add", graph.add("Mul", total, targets.scale[None]), targets.mean[None])
     y = invert_link(graph, predictor.link, f)
     if labels is not None:

@@ -19,8 +19,10 @@ from polyadic.export._files import import_onnx, plain_labels
 
 _REGRESSORS = (FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV)
 _CLASSIFIERS = (FeatureLearningClassifier, KernelMachineClassifier)
+# The one that Gaussian processes of scikit-learn have.
+_STD = "return_std"
 # Those of classifiers of scikit-learn that do not depend on how a classifier computes.
-_OPTIONS = {
+_CLASS_OPTIONS = {
     "zipmap": [True, False, "columns"],
     "output_class_labels": [False, True],
     "nocl": [False, True],
@@ -30,7 +32,9 @@ _OPTIONS = {
 def register_skl2onnx() -> None:
     """Tell skl2onnx how the estimators of this package become graphs.
 
-    Afterwards ``skl2onnx.to_onnx`` takes pipelines and stacks that have them as steps.
+    Afterwards ``skl2onnx.to_onnx`` takes pipelines and stacks that have them as steps.  As of a
+    Gaussian process, the option `return_std` of a regressor that is the last step adds an output,
+    the standard deviations that ``predict(X, return_std=True)`` returns.
 
     Examples
     --------
@@ -47,6 +51,10 @@ def register_skl2onnx() -> None:
     >>> graph = skl2onnx.to_onnx(pipeline, X[:1].astype(np.float32))
     >>> [each.name for each in graph.graph.output]
     ['variable']
+    >>> options = {id(model): {"return_std": True}}
+    >>> graph = skl2onnx.to_onnx(pipeline, X[:1].astype(np.float32), options=options)
+    >>> [each.name for each in graph.graph.output]
+    ['variable', 'std']
     """
     import_onnx()
     try:
@@ -56,10 +64,28 @@ def register_skl2onnx() -> None:
             "Pipelines need the package skl2onnx, which is not installed. Install it with "
             "pip install skl2onnx."
         ) from error
-    for kind in (*_REGRESSORS, *_CLASSIFIERS):
-        options = _OPTIONS if kind in _CLASSIFIERS else None
-        alias = f"Polyadic{kind.__name__}"
-        update_registered_converter(kind, alias, set_shapes, convert, options=options)
+    for kind in _CLASSIFIERS:
+        update_registered_converter(kind, _alias(kind), set_shapes, convert, options=_CLASS_OPTIONS)
+    std: Any = {"parser": parse, "options": {_STD: [False, True]}}
+    for regressor in _REGRESSORS:
+        update_registered_converter(regressor, _alias(regressor), set_shapes, convert, **std)
+
+
+def _alias(kind: type) -> str:
+    return f"Polyadic{kind.__name__}"
+
+
+def parse(scope: Any, estimator: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Say how many outputs a regressor has in a pipeline: with `return_std` there are two."""
+    operator = scope.declare_local_operator(_alias(type(estimator)), estimator)
+    operator.inputs = inputs
+    names = ["variable"]
+    if scope.get_options(estimator, {_STD: False})[_STD]:
+        estimator._error_predictor()  # raises an error that says why where there is none
+        names.append("std")
+    number = _number_type(operator)
+    operator.outputs.extend(scope.declare_local_variable(name, number()) for name in names)
+    return operator.outputs
 
 
 def set_shapes(operator: Any) -> None:
@@ -74,7 +100,8 @@ def set_shapes(operator: Any) -> None:
     estimator, scope = operator.raw_operator, operator.scope_inst
     number = _number_type(operator)
     if not is_classifier(estimator):
-        operator.outputs[0].type = number([None, estimator._predictor().n_targets])
+        for output in operator.outputs:
+            output.type = number([None, estimator._predictor().n_targets])
         return
     kind = _labels(scope, estimator).dtype.kind
     label = {"U": StringTensorType, "f": DoubleTensorType}.get(kind, Int64TensorType)
@@ -109,7 +136,10 @@ def convert(scope: Any, operator: Any, container: Any) -> None:
     names = _columns(graph, operator, estimator.n_features_in_)
     door = door_of(estimator, "float64")
     labels = _labels(scope, estimator) if is_classifier(estimator) else None
-    found = write_outputs(graph, estimator, door, names, labels)
+    # A classifier has two outputs too, and no deviations.
+    with_std = labels is None and len(operator.outputs) > 1
+    uncertainty = estimator.uncertainty_ if with_std else None
+    found = write_outputs(graph, estimator, door, names, labels, uncertainty)
     for (value, _), output in zip(found.values(), operator.outputs, strict=True):
         kind, shape = output.type.to_onnx_type().tensor_type.elem_type, output.type.shape
         value = graph.add("Cast", value, to=kind)

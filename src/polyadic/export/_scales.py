@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polyadic.export._factors import factors_of, product_of
 from polyadic.export._graph import Graph
 from polyadic.export._members import respond, used_inputs
 from polyadic.export._rows import Rows, scale
-from polyadic.members import Member
+from polyadic.members import Member, Reach
 from polyadic.model.cpd import Cores
 from polyadic.model.posterior import CorePosterior
 from polyadic.uncertainty import (
@@ -76,8 +77,7 @@ def write_std(graph: Graph, X: Rows | None, uncertainty: Uncertainty, said: Said
 
 def _learned_inputs(known: LearnedScale) -> list[int]:
     own = used_inputs([known.familiarity, *known.models])
-    ranged = np.flatnonzero(np.isfinite(known.low)).tolist()
-    return sorted({d for d in [*own, *ranged] if d < len(known.low)})
+    return sorted({d for d in [*own, *ranged_inputs(known.low)] if d < len(known.low)})
 
 
 def _learned_scale(graph: Graph, X: Rows | None, known: LearnedScale, said: Said) -> str:
@@ -108,14 +108,8 @@ def _learned_scale(graph: Graph, X: Rows | None, known: LearnedScale, said: Said
 def _strangeness(graph: Graph, X: Rows, known: LearnedScale, familiar: str) -> str:
     """Return 0 for rows like those held out, and up to 1 for others, n × 1."""
     share: list[str] = []
-    ranged = np.flatnonzero(np.isfinite(known.low)).tolist()
-    if ranged:
-        x, low, high = X.take(graph, ranged), known.low[ranged, None], known.high[ranged, None]
-        inside = graph.add("Max", graph.add("Min", x, high), low)
-        outside = graph.add("Div", graph.add("Abs", graph.add("Sub", x, inside)), high - low)
-        outside = graph.add("Where", graph.add("IsNaN", x), 0.0, outside)
-        beyond = graph.add("ReduceSum", outside, [0], keepdims=1)
-        beyond = graph.add("Transpose", beyond, perm=[1, 0])
+    if ranged_inputs(known.low):
+        beyond = _beyond_range(graph, X, known.low, known.high)
         share.append(graph.add("Exp", graph.add("Neg", beyond)))
     if known.least:
         share.append(graph.add("Clip", graph.add("Div", familiar, known.least), 0.0, 1.0))
@@ -123,6 +117,30 @@ def _strangeness(graph: Graph, X: Rows, known: LearnedScale, familiar: str) -> s
         return graph.add("Mul", familiar, 0.0)
     found = share[0] if len(share) == 1 else graph.add("Mul", *share)
     return graph.add("Sub", 1.0, found)
+
+
+def ranged_inputs(low: NDArray[np.float64]) -> list[int]:
+    """Return the inputs that have a range."""
+    return np.flatnonzero(np.isfinite(low)).tolist()
+
+
+def _beyond_range(
+    graph: Graph, X: Rows, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> str:
+    """Return how far rows lie beyond a range, n × 1, as `polyadic.members.beyond_range` does."""
+    ranged = ranged_inputs(low)
+    x, low, high = X.take(graph, ranged), low[ranged, None], high[ranged, None]
+    inside = graph.add("Max", graph.add("Min", x, high), low)
+    outside = graph.add("Div", graph.add("Abs", graph.add("Sub", x, inside)), high - low)
+    outside = graph.add("Where", graph.add("IsNaN", x), 0.0, outside)
+    beyond = graph.add("ReduceSum", outside, [0], keepdims=1)
+    return graph.add("Transpose", beyond, perm=[1, 0])
+
+
+def write_share(graph: Graph, X: Rows, reach: Reach) -> str:
+    """Return which part of its log odds each row keeps, n × 1."""
+    beyond = graph.add("Sub", _beyond_range(graph, X, reach.low, reach.high), reach.slack)
+    return graph.add("Exp", graph.add("Neg", graph.add("Max", beyond, 0.0)))
 
 
 def _posterior_inputs(known: PosteriorScale) -> list[int]:

@@ -15,7 +15,15 @@ from polyadic.inspection._inputs import encode_points, places_of
 from polyadic.inspection._losses import measure_of
 from polyadic.inspection._means import mean_outputs
 from polyadic.inspection._outputs import Output, check_output
-from polyadic.inspection._terms import Group, blocks, is_filled, product, respond_rows
+from polyadic.inspection._terms import (
+    Group,
+    believe,
+    blocks,
+    distance_of,
+    is_filled,
+    product,
+    respond_rows,
+)
 
 _MAX_AVERAGED = 1000  # rows that effects under a link are averaged over
 
@@ -137,7 +145,7 @@ def find_effects(
         return InputEffects(curves, output.sign * at_rows, output.sign * predicted)
     some = np.random.RandomState(0).permutation(len(X))[:_MAX_AVERAGED]
     found = [_effect_at_rows(estimator, X, X[np.sort(some)], group, output) for group in chosen]
-    responses = respond_rows(estimator, X)[:, list(output.responses)]
+    responses = respond_rows(estimator, X, moderate=True)[:, list(output.responses)]
     return InputEffects(curves, np.stack(found), output.finish(responses))
 
 
@@ -265,9 +273,15 @@ def find_growths(
     measure = measure_of(estimator, output.responses[0])
     each = [_shuffled_responses(estimator, X, chosen, orders, t) for t in output.responses]
     plain, shuffled = (np.stack(found, axis=-1) for found in zip(*each, strict=True))
+    everything = range(X.shape[1])
+    plain = believe(estimator, plain, distance_of(estimator, X, everything), output.responses)
     before = measure.of_rows(y, output.finish(plain))
     values, errors = np.empty((len(chosen), n_repeats)), np.empty(len(chosen))
     for group, responses in enumerate(_refill(estimator, X, chosen, orders, shuffled, output)):
+        own = distance_of(estimator, X, chosen[group])
+        others = distance_of(estimator, X, set(everything) - set(chosen[group]))
+        away = np.stack([others + own[order] for order in orders])
+        responses = believe(estimator, responses, away, output.responses)
         after = measure.of_rows(y, output.finish(responses))
         means = after.mean(axis=1)
         values[group] = measure.finish(means) - measure.finish(before.mean())

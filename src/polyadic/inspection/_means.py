@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 
 from polyadic.inspection._checks import complete_groups
 from polyadic.inspection._outputs import Output
-from polyadic.inspection._terms import Block, Group, blocks, is_filled, respond_rows
+from polyadic.inspection._terms import (
+    Block,
+    Group,
+    believe,
+    blocks,
+    distance_of,
+    is_filled,
+    respond_rows,
+)
 
 _MAX_ROWS = 20_000  # at a time: their terms are held in memory
 _MAX_VALUES = 2_000_000  # responses of rows at points that are held at a time
@@ -44,8 +52,24 @@ def mean_outputs(
     size = int(np.prod(shape)) * len(output.responses)
     for part in _cut(X, min(_MAX_ROWS, max(1, _MAX_VALUES // size))):
         found = respond_at(estimator, part, chosen, points, output.responses)
+        found = believe(
+            estimator, found, _distances(estimator, part, chosen, points), output.responses
+        )
         total += output.finish(found).sum(axis=0) / len(X)
     return total
+
+
+def _distances(
+    estimator: Any, X: NDArray[np.float64], chosen: Sequence[Group], points: Points
+) -> NDArray[np.float64]:
+    """Return how far every row at all points lies beyond the rows of the fit: rows, points."""
+    held = [place for group in chosen for place in group]
+    found = distance_of(estimator, X, set(range(X.shape[1])) - set(held))
+    for group, values in zip(chosen, points, strict=True):
+        at = np.full((len(values), X.shape[1]), np.nan)
+        at[:, list(group)] = values
+        found = found[..., None] + distance_of(estimator, at, group)
+    return found
 
 
 def _cut(X: NDArray[np.float64], size: int) -> Iterator[NDArray[np.float64]]:

@@ -11,7 +11,7 @@ another input is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -163,10 +163,39 @@ def is_filled(estimator: Any, X: NDArray[np.float64], but: Sequence[int] = ()) -
     return np.asarray(np.isnan(X[:, numbers]).any(axis=1))
 
 
-def respond_rows(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the responses to rows as the model sees them, before any link, a column each."""
-    with replace(estimator._predictor(), link="identity").open() as predict:
+def respond_rows(
+    estimator: Any, X: NDArray[np.float64], *, moderate: bool = False
+) -> NDArray[np.float64]:
+    """Return the responses to rows as the model sees them, before any link, a column each.
+
+    These are what the members say; `moderate` is for what is predicted in the end.
+    """
+    predictor = replace(estimator._predictor(), link="identity")
+    with (predictor if moderate else replace(predictor, reach=None)).open() as predict:
         return np.asarray(predict(X))
+
+
+def distance_of(
+    estimator: Any, X: NDArray[np.float64], places: Iterable[int]
+) -> NDArray[np.float64]:
+    """Return how far some inputs of rows lie beyond the rows of the fit; such parts add up."""
+    reach, some = estimator._predictor().reach, list(places)
+    if reach is None:
+        return np.zeros(len(X))
+    seen = np.full_like(X, np.nan)  # a gap is nowhere
+    seen[:, some] = X[:, some]
+    return np.asarray(reach.distance(seen))
+
+
+def believe(
+    estimator: Any,
+    f: NDArray[np.float64],
+    distance: NDArray[np.float64],
+    responses: Sequence[int],
+) -> NDArray[np.float64]:
+    """Return what is predicted of responses, along the last axis, to rows at some distance."""
+    reach, mean = estimator._predictor().reach, estimator.target_scaling_.mean[list(responses)]
+    return f if reach is None else mean + reach.share_at(distance)[..., None] * (f - mean)
 
 
 def _rank_slices(rank: int, terms: int) -> Iterator[slice]:

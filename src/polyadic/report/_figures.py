@@ -53,11 +53,13 @@ def make_figures(
             *([] if findings.learned is None else _draw_lengths(findings.learned)),
         ],
         "dependence": curves,
-        # Members that learn their features all have one share, which needs no picture.
-        "fit": [
-            _draw_weights(model) if findings.learned is None else _draw_search(model),
-            _draw_convergence(model),
-        ],
+        # Members that learn their features have one share, and epochs of many trials: neither
+        # makes a picture that tells of the fit.
+        "fit": (
+            [_draw_weights(model), _draw_convergence(model)]
+            if findings.learned is None
+            else [_draw_search(model)]
+        ),
     }
 
 
@@ -264,14 +266,7 @@ def _draw_convergence(model: Any) -> Figure:
         f"Loss of {whose} after each of its {len(loss)} epochs: a sweep over all cores and a step "
         "of the weights."
     )
-    if hasattr(model, "inputs_"):
-        caption = (
-            f"Loss of {whose} after each of the {len(loss)} epochs of the trials that led to it. "
-            "Rank and penalty change on the way, and the number of rows where they are many: the "
-            "curve may jump and rise where the fit gets no worse. The last epochs, on all rows, "
-            "are not in it."
-        )
-    elif hasattr(model, "selection_"):
+    if hasattr(model, "selection_"):
         caption = (
             f"Loss of {whose} after each of the {len(loss)} epochs that led to it. Its search goes "
             "from few rows to more and changes rank and penalty on the way, and the last epochs "

@@ -44,8 +44,8 @@ class Learned:
 class InputFacts:
     """What is known of the values of an input.
 
-    `span` is the least value, the median and the greatest, and `levels` the first levels of a
-    category with how many of the rows of the report have each, the most frequent first.
+    `span` is the least value, the median and the greatest, and `levels` the most frequent levels
+    of a category with how many of the rows of the report have each, those of an order in it.
     """
 
     name: str
@@ -128,15 +128,27 @@ def _describe_input(subject: Subject, name: str, each: Input) -> InputFacts:
     if subject.X is not None and subject.ranges is None:
         n_gaps = int(np.isnan(subject.X[:, place]).sum())
     if each.levels:
-        codes = np.arange(len(each.levels), dtype=np.float64)[:_MAX_LEVELS]
-        counts: list[int | None] = [None] * len(codes)
-        if own is not None:
-            counts = [int((own == code).sum()) for code in codes]
-        levels = list(zip(each.write(codes), counts, strict=True))
+        levels = _count_levels(each, own)
     elif not np.isnan(found := _find_range(subject, place, own)).any():
         span = list(each.write(found)) if each.is_time else found.tolist()
     kind = {"order": "ordered category"}.get(each.column.kind, each.column.kind)
     return InputFacts(name, kind, span, len(each.levels), levels, n_gaps)
+
+
+def _count_levels(each: Input, own: NDArray[np.float64] | None) -> list[tuple[str, int | None]]:
+    """Return the first levels with how many rows have each, the most frequent ones of a category.
+
+    Without rows they come as frequent as they were in the fit.
+    """
+    codes = np.arange(len(each.levels), dtype=np.float64)
+    if own is None:
+        return [(label, None) for label in each.write(codes[:_MAX_LEVELS])]
+    counts = np.array([(own == code).sum() for code in codes])
+    order = np.arange(len(codes))
+    if each.column.kind == "category":
+        order = np.argsort(-counts, kind="stable")
+    shown = order[:_MAX_LEVELS]
+    return list(zip(each.write(codes[shown]), counts[shown].tolist(), strict=True))
 
 
 def _find_range(

@@ -18,7 +18,7 @@ from polyadic.report._coverage import has_uncertainty
 from polyadic.report._downloads import make_downloads
 from polyadic.report._figures import make_figures
 from polyadic.report._findings import Findings, as_json, find
-from polyadic.report._subject import Subject, Tell
+from polyadic.report._subject import Subject, Tell, say_nothing
 from polyadic.storage.atomic import replacing
 
 
@@ -32,6 +32,22 @@ def render(subject: Subject, *, verbose: str | int = "auto") -> str:
     verbose : "auto" or 0, default="auto"
         Whether a line on a terminal or in a notebook says what is being done where that takes
         more than two seconds.
+
+    Returns
+    -------
+    page : str
+        The page, which needs nothing else.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.report import Subject, render
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(100, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> page = render(Subject(model, None, "y", [f"x{d}" for d in range(10)]))
+    >>> "y from 10 inputs" in page
+    True
     """
     with _telling(verbose) as tell:
         return _render(subject, find(subject, tell), tell)
@@ -56,6 +72,20 @@ def write_report(
     -------
     numbers : dict
         All numbers of the page, in a form that JSON has.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import polyadic
+    >>> from polyadic.report import Subject, write_report
+    >>> from sklearn.datasets import make_friedman1
+    >>> X, y = make_friedman1(100, random_state=0)
+    >>> model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
+    >>> subject = Subject(model, None, "y", [f"x{d}" for d in range(10)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     numbers = write_report(subject, os.path.join(folder, "report.html"))
+    >>> numbers["target"]
+    'y'
     """
     with _telling(verbose) as tell:
         findings = find(subject, tell)
@@ -74,7 +104,7 @@ def _telling(verbose: str | int) -> Iterator[Tell]:
         yield lambda step: status.tell(f"report, {step}")
 
 
-def _render(subject: Subject, findings: Findings, tell: Tell) -> str:
+def _render(subject: Subject, findings: Findings, tell: Tell = say_nothing) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -104,7 +134,8 @@ def _render(subject: Subject, findings: Findings, tell: Tell) -> str:
         n_fit=subject.model.n_samples_fit_ if _knows_rows(subject.model) else None,
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
-        n_members=len(subject.model.members_),
+        has_trend=len(subject.model.members_) > len(subject.model.alpha_),
+        of_table=dict(subject.facts).get("table"),
         sure=has_uncertainty(subject.model) and not subject.classes,
         n_alone=len(subject.model.alpha_),
         banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),

@@ -71,6 +71,19 @@ class Subject:
     fit_rows : tuple of ndarrays, optional
         Rows of the fit and their targets, in the form of `X` and `y`: other models are then fitted
         to them.  Without these they are fitted to parts of `X` and judged on the others.
+
+    Examples
+    --------
+    >>> import polyadic
+    >>> from polyadic.report import Subject, write_report
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = polyadic.KernelMachineRegressor(rank=3, n_basis=4, random_state=0)
+    >>> model = model.fit(X[:300], y[:300])
+    >>> subject = Subject.of(model, X[300:], y[300:], fit_rows=(X[:300], y[:300]))
+    >>> subject.n_columns
+    10
+    >>> numbers = write_report(subject, "diabetes.html")  # doctest: +SKIP
     """
 
     model: Any
@@ -119,18 +132,6 @@ class Subject:
             What the model was fitted to, for the models that it is compared with.
         **known
             Other parameters of the class.
-
-        Examples
-        --------
-        >>> import polyadic
-        >>> from polyadic.report import Subject, render
-        >>> from sklearn.datasets import load_diabetes
-        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-        >>> model = polyadic.KernelMachineRegressor(rank=3, n_basis=4, random_state=0)
-        >>> model = model.fit(X[:300], y[:300])
-        >>> page = render(Subject.of(model, X[300:], y[300:], fit_rows=(X[:300], y[:300])))
-        >>> "How well it predicts" in page
-        True
         """
         rows = check_rows(model, X, stacklevel=5)
         names = schema_of(model).inputs.names
@@ -138,7 +139,7 @@ class Subject:
         if y is not None:
             actual = _numbers(model, y, len(rows))
             output = whole_output(model)
-            p = output.finish(respond_rows(model, rows)[:, list(output.responses)])
+            p = output.finish(respond_rows(model, rows, moderate=True)[:, list(output.responses)])
             predicted = p if is_classifier(model) else p[:, 0]
             found = {"y": actual, "actual": actual, "predicted": predicted}
         if fit_rows is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from polyadic.features.layout import TensorLayout
 from polyadic.model.als import Model
 from polyadic.model.losses import Loss, LossSum
-from polyadic.rows.arrays import array_namespace, as_double, on_host, to_device
+from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like, to_device
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
@@ -36,6 +39,35 @@ class Member:
 
 
 @dataclass(frozen=True, eq=False)
+class Fade:
+    """How far out a target may be for its row to count in full, from what some members say.
+
+    Parameters
+    ----------
+    members : tuple of Member
+        Those of a first fit that outliers did not move much.
+    targets : TargetScaling
+        To the targets' own units.
+    middle, distance : ndarray of shape (n_targets,)
+        Where targets are around what the members say, and how far from there they may be.
+    """
+
+    members: tuple[Member, ...]
+    targets: TargetScaling
+    middle: NDArray[np.float64]
+    distance: NDArray[np.float64]
+
+    def count(self, rows: Rows, respond: Respond) -> Rows:
+        """Return rows with less weight, the farther out a target is: its influence fades."""
+        xp = array_namespace(rows.X)
+        said = self.targets.undo(standard_prediction(self.members, rows.X, respond))
+        distance = place_like(self.distance, said)
+        away = xp.abs(as_double(rows.y) - said - place_like(self.middle, said))
+        weight = xp.min((distance / xp.maximum(away, distance)) ** 4, axis=1)
+        return replace(rows, weight=weight if rows.weight is None else weight * rows.weight)
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """How a fit sees rows: scaled inputs, and what is left of standardised targets.
 
@@ -50,6 +82,8 @@ class View:
         what they left over.
     loss : Loss, optional
         What a fit minimises, unless that is the squared error.
+    fade : Fade, optional
+        With a robust loss: which rows count for little.
     around : Member, optional
         With a loss: the model whose responses the working responses and weights are made at.
     caution : int
@@ -60,6 +94,7 @@ class View:
     targets: TargetScaling
     without: tuple[Member, ...] = ()
     loss: Loss | None = None
+    fade: Fade | None = None
     around: Member | None = None
     caution: int = 0
 
@@ -88,6 +123,7 @@ class View:
         assert self.loss is not None
         if context is None:
             context = self.context(rows, X, respond)
+        rows = self.count(rows, respond)
         offset, f = self._response(rows.X, X, target, respond)
         y, weight = self.loss.linearise(
             self.loss_targets(rows.y), f, target, context, caution=self.caution
@@ -108,11 +144,18 @@ class View:
         `scaled` are the scaled inputs, where they are known.
         """
         assert self.loss is not None
-        X = self.inputs.apply(rows.X) if scaled is None else scaled
+        X, rows = (
+            self.inputs.apply(rows.X) if scaled is None else scaled,
+            self.count(rows, respond),
+        )
         losses = self.loss.total(self.loss_targets(rows.y), self._responses(rows, X, respond))
         if rows.weight is not None:
             losses = losses * as_double(rows.weight)
         return LossSum(float(on_host(losses).sum()), rows.total_weight)
+
+    def count(self, rows: Rows, respond: Respond) -> Rows:
+        """Return rows with the weights that they have under the loss."""
+        return rows if self.fade is None else self.fade.count(rows, respond)
 
     def _responses(self, rows: Rows, X: Any, respond: Respond) -> Iterator[Any]:
         """Yield the responses of each target, one at a time."""

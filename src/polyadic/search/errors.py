@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.features import Table
 from polyadic.features.tables import N_KNOTS, knots
+from polyadic.members import Reach, beyond_range
 from polyadic.model.als import Model
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.log_scale import fit_log_scale
 from polyadic.rows.arrays import on_host
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling
+from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import Member
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.trend import additive_member, level_features, number_table
@@ -103,9 +105,7 @@ def learn_uncertainty(
     usual = max(float(np.median(np.concatenate(familiar))), np.finfo(float).tiny)
     familiar = [each / usual for each in familiar]
     least = float(min(each.min() for each in familiar))
-    inputs, known = data.inputs, data.statistics
-    used = _used_inputs(members, inputs)
-    has_range = np.array(used) & (np.array(inputs.n_levels) == 0) & (known.low < known.high)
+    inputs, used = data.inputs, _used_inputs(members, data.inputs)
     pairs = list(zip(held, familiar, strict=True))
     weight = np.concatenate(
         [np.ones(len(h.errors)) if h.weight is None else h.weight for h in held]
@@ -135,8 +135,7 @@ def learn_uncertainty(
         LearnedScale(
             replace(kernels[0], share=kernels[0].share / usual),
             least if least > LEAST_FAMILIAR else 0.0,
-            np.where(has_range, known.low, -np.inf).astype(np.float64),
-            np.where(has_range, known.high, np.inf).astype(np.float64),
+            *_ranges(data.statistics, members, inputs),
             n_members,
             tuple(models),
             np.array(bounds),
@@ -145,6 +144,32 @@ def learn_uncertainty(
         units,
         np.array(noise),
     )
+
+
+def learn_reach(
+    data: Data, members: Sequence[Member], held: Sequence[tuple[Any, Statistics]]
+) -> Reach:
+    """Return how far log odds are believed: as far as rows that were held out lie from the others.
+
+    `held` are the rows of each group, and what is known of those that it trains on.  A new row
+    that is exchangeable with these is farther than the farthest of n in one of n + 1 cases.
+    """
+    ends = _ranges(data.statistics, members, data.inputs)
+    slacks = [0.0]
+    for X, others in held:
+        low, high = _ranges(others, members, data.inputs)
+        slacks.append(float(on_host(beyond_range(X, low, high)).max()))
+    return Reach(*ends, max(slacks))
+
+
+def _ranges(
+    known: Statistics, members: Sequence[Member], inputs: Inputs
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the range of each input that takes part and is a number, infinite for others."""
+    used, is_number = np.array(_used_inputs(members, inputs)), np.array(inputs.n_levels) == 0
+    has_range = used & is_number & (known.low < known.high)
+    low, high = np.where(has_range, known.low, -np.inf), np.where(has_range, known.high, np.inf)
+    return low.astype(np.float64), high.astype(np.float64)
 
 
 def noise_share(training_error: float, held_out_error: float) -> float:

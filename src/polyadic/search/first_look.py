@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from polyadic.rows.arrays import on_host
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import summarise
-from polyadic.rows.view import Member, standard_prediction
+from polyadic.rows.view import Fade, Member, standard_prediction
 from polyadic.samples.workers import Workers
 from polyadic.search.learned import LearnedFeatures, learn_features
 from polyadic.search.search import Search
@@ -22,9 +22,9 @@ from polyadic.sources.arrays import ArrayStore
 from polyadic.sources.data import Data
 
 _FEATURE_ROWS = 250_000
-# Targets are far from what a model says beyond so many spreads, and drawn in to so many.
-_FAR, _NEAR = 5.0, 2.0
-_LEAST_FAR = 0.005  # of the rows
+_FAR = 10.0  # spreads from what a model says, beyond which a target is far out
+_LEAST_SPREAD = 0.01  # of that of the targets
+_LOOKS = 2
 _FIRST_LOOK = 0.3  # of the effort, to see which targets are far out
 
 
@@ -39,61 +39,36 @@ def look_at(
     """Return the best ways to see the inputs, and the rows under the loss that a fit minimises.
 
     Under a robust loss a short search shows how far targets usually are from what can be said of
-    them: beyond that they count for little, and features are learned once more from targets that
-    are drawn in.
+    them: rows far beyond that count for little, and features are learned once more with that.
+    The loss alone would not do.  Its pull on an outlier is bounded but does not fade, so that
+    where there is little noise, and a small penalty, a tensor follows it.
     """
     features = learn_features(rows_for_features(data), settings, threads)
     loss = data.view.loss
     if loss is None or not loss.is_robust:
         return data, features
     short = replace(settings, effort=_FIRST_LOOK * settings.effort)
-    search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
-    left = _LeftOver.of(data, search.run(), search.targets, compute)
-    data = replace(data, view=replace(data.view, loss=loss.narrowed(left.relative_spread)))
-    if left.is_far.mean() < _LEAST_FAR:
-        return data, features
-    return data, learn_features(left.drawn_in(data), settings, threads)
+    rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
+    for _ in range(_LOOKS):  # the first is through features that outliers have a part in
+        search = Search(data, features[:1], short, seeds[:2], compute, deadline=deadline)
+        members = tuple(search.run())
+        fade = _fade_of(rows, members, search.targets, compute)
+        spread = float(np.max(fade.distance / search.targets.scale)) / _FAR
+        data = replace(data, view=replace(data.view, loss=loss.narrowed(spread), fade=fade))
+        counted = fade.count(rows, compute.predict)
+        features = learn_features(_with_targets(data, counted, rows.y), settings, threads)
+    return data, features
 
 
-@dataclass(frozen=True)
-class _LeftOver:
-    """Rows that features are learned from, what a model says of them, and what that leaves over."""
-
-    rows: Rows
-    said: NDArray[np.float64]
-    middle: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    scale: NDArray[np.float64]  # of the targets
-
-    @classmethod
-    def of(
-        cls, data: Data, members: Sequence[Member], targets: TargetScaling, compute: Compute
-    ) -> _LeftOver:
-        rows = data.gather_about(_FEATURE_ROWS, seed=0).map(on_host)
-        said = on_host(targets.undo(standard_prediction(members, rows.X, compute.predict)))
-        rest = rows.y - said
-        middle = np.median(rest, axis=0)
-        spread = 1.4826 * np.median(np.abs(rest - middle), axis=0)
-        return cls(rows, said, middle, spread, targets.scale)
-
-    @property
-    def relative_spread(self) -> float:
-        """How far targets usually are, in units of their own spread; the most of all targets."""
-        return float(np.max(self.spread / self.scale))
-
-    @property
-    def is_far(self) -> NDArray[np.bool_]:
-        """Which targets are far out."""
-        return np.abs(self.rows.y - self.said - self.middle) > _FAR * self.spread
-
-    def drawn_in(self, data: Data) -> Data:
-        """Return the rows with such targets nearer to what the model says.
-
-        Least squares would explain them, by noise or by features of their own.
-        """
-        ends = (self.middle + sign * _NEAR * self.spread for sign in (-1, 1))
-        near = self.said + np.clip(self.rows.y - self.said, *ends)
-        return _with_targets(data, self.rows, np.where(self.is_far, near, self.rows.y))
+def _fade_of(
+    rows: Rows, members: tuple[Member, ...], targets: TargetScaling, compute: Compute
+) -> Fade:
+    """Return how far targets usually are from what members say of some rows, times a few."""
+    rest = rows.y - on_host(targets.undo(standard_prediction(members, rows.X, compute.predict)))
+    middle = np.median(rest, axis=0)
+    spread = 1.4826 * np.median(np.abs(rest - middle), axis=0)
+    spread = np.maximum(spread, _LEAST_SPREAD * targets.scale)  # no rounding is far out
+    return Fade(members, targets, middle, _FAR * spread)
 
 
 def rows_for_features(data: Data) -> Data:

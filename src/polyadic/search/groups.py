@@ -16,6 +16,7 @@ from polyadic.model.als import Model, Targets
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part, hash_rows
+from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.search.errors import HeldOut
 from polyadic.search.learned import LearnedFeatures
@@ -67,6 +68,7 @@ class Group:
         rows = data.gather_rows(held)
         self._X, view = rows.X, data.view
         self._own_y = on_host(rows.y).astype(np.float64)
+        self._own_weight = None if rows.weight is None else on_host(rows.weight)
         self._loss, self._start = view.loss, np.zeros(data.n_targets)
         if view.loss is None:
             targets = [view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
@@ -74,7 +76,8 @@ class Group:
         else:
             self._y = on_host(view.loss_targets(rows.y))
             self._start = self._start if view.loss.is_relative else view.targets.mean
-        self._weight = None if rows.weight is None else on_host(rows.weight)
+        weight = view.count(rows, compute.predict).weight
+        self._weight = None if weight is None else on_host(weight)
         self._keys = on_host(hash_rows(rows.X, rows.y, rows.groups, _FOLD_SEED))
         self._scaled: dict[View, Any] = {}
         self._fitted_trend: Member | None = None
@@ -134,11 +137,15 @@ class Group:
             (self._own_y - predict(total)) / units,
             said,
             total,
-            self._weight,
+            self._own_weight,
             self._keys,
             known,
             np.average((trained / units) ** 2, axis=0, weights=weight),
         )
+
+    def apart(self) -> tuple[Any, Statistics]:
+        """Return the inputs that are held out, and what is known of the rows to train on."""
+        return self._X, self.levels[-1].statistics
 
     def error_of(self, compute: Compute, seat: Seat, model: Model) -> float:
         """Return the error of one member."""

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from polyadic.compute import Compute
-from polyadic.members import ignore_overflow
+from polyadic.members import Reach, ignore_overflow
 from polyadic.model import als, cpd
 from polyadic.model.losses import invert_link
-from polyadic.rows.view import Member, View
+from polyadic.rows.view import Member
 from polyadic.samples.workers import Workers
-from polyadic.search.errors import learn_uncertainty
+from polyadic.search.errors import learn_reach, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import loss_trend
@@ -109,9 +109,7 @@ class Search:
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         usual, self._has_loss = data.view, data.view.loss is not None
-        self._ways = [
-            (each, View(each.scaling, usual.targets, loss=usual.loss)) for each in features
-        ]
+        self._ways = [(each, replace(usual, inputs=each.scaling)) for each in features]
         self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory
@@ -410,6 +408,13 @@ class Search:
         ]
         features = next(seat.features for seat in self.seats if seat.way in trial.ways)
         return learn_uncertainty(held, self._data, features, members, units, self._compute)
+
+    def reach(self, members: Sequence[Member]) -> Reach | None:
+        """Return how far the members that the search has returned are believed; for classes."""
+        loss = self._data.view.loss
+        if self._judged is None or loss is None or not loss.stretches:
+            return None
+        return learn_reach(self._data, members, [group.apart() for group in self._groups])
 
     def members(self, trial: Trial, share: float = 1.0) -> list[Member]:
         """Return the members of the mean, those of the ways that held-out rows prefer."""

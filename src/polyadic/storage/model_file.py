@@ -16,7 +16,7 @@ import numpy as np
 
 from polyadic.features import FeatureMap, Table, TensorLayout
 from polyadic.features.tables import N_KNOTS
-from polyadic.members import Member
+from polyadic.members import Member, Reach
 from polyadic.model.als import Model
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
@@ -115,6 +115,8 @@ class SavedModel:
             _check_member(member, n_inputs, len(targets.mean))
         if "uncertainty_" in self.fitted:
             _check_uncertainty(self.fitted["uncertainty_"], n_inputs, len(targets.mean))
+        if "reach_" in self.fitted:
+            _check_reach(self.fitted["reach_"], n_inputs)
         names = self.fitted.get("feature_names_in_")
         if names is not None:
             fits = isinstance(names, np.ndarray) and names.shape == (n_columns,)
@@ -220,6 +222,13 @@ def _check_uncertainty(found: Any, n_inputs: int, n_targets: int) -> None:
             sound = sound and len(posteriors) == n_targets
             sound = sound and all(_fits_core(each, member) for each in posteriors)
     _require(sound, "the scale of its errors does not hold together.")
+
+
+def _check_reach(reach: Any, n_inputs: int) -> None:
+    """Raise unless a reach fits the inputs."""
+    sound = isinstance(reach, Reach) and isinstance(reach.slack, float) and reach.slack >= 0
+    sound = sound and all(_is_real(e, n_inputs, finite=False) for e in (reach.low, reach.high))
+    _require(sound and bool((reach.low < reach.high).all()), "its reach does not fit its inputs.")
 
 
 def _is_distribution(errors: Any) -> bool:

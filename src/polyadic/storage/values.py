@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from polyadic import features
 from polyadic.features import FeatureMap, Plain, Quantized, Table, Tabled, TensorLayout, Unused
-from polyadic.members import InputSummary, Member
+from polyadic.members import InputSummary, Member, Reach
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
@@ -51,6 +51,7 @@ RECORDS: dict[str, type] = {
     "Plain": Plain,
     "PosteriorScale": PosteriorScale,
     "Quantized": Quantized,
+    "Reach": Reach,
     "Schema": Schema,
     "Table": Table,
     "Tabled": Tabled,

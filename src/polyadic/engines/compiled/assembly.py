@@ -78,6 +78,32 @@ def core_sums(
     return total[4 * rank, 4 * rank]
 
 
+@jit
+def assemble_columns(
+    M: Any, x: Any, input_bit: Any, W: Any, polar: Any, maps: Any, map_weights: Any, core: int
+) -> None:  # fmt: skip
+    """Write Re ψ₀z, Re ψ₁z, −Im ψ₀z, −Im ψ₁z of every rank, keeping one block of products."""
+    rank, n_maps = W.shape[2], len(maps)
+    Z = np.empty(n_maps * rank * 2 * BLOCK, W.dtype)
+    E = np.empty(n_maps * 4 * BLOCK, W.dtype)
+    A = np.empty(4 * BLOCK, W.dtype)
+    zero = W[0, 0, 0, 0] * 0
+    for first in range(0, x.shape[1], BLOCK):
+        for j, p in enumerate(maps):
+            block_product(Z, j * rank * 2 * BLOCK, x, first, input_bit, W, polar[p], core)
+            fill(x, first, input_bit[core], polar[p], E, (4 * j + 2) * BLOCK)
+        for r in range(rank):
+            A[:] = zero
+            for j, p in enumerate(maps):
+                accumulate(A, Z, (j * rank + r) * 2 * BLOCK, E, j, map_weights[p])
+            for k in range(BLOCK):
+                i, to = _u(k), _u(first) + _u(k)
+                M[r, to] = A[i]
+                M[rank + r, to] = A[_u(2 * BLOCK) + i]
+                M[2 * rank + r, to] = -A[_u(BLOCK) + i]
+                M[3 * rank + r, to] = -A[_u(3 * BLOCK) + i]
+
+
 @inline
 def add_second_half(total: Any, square: float) -> None:
     """Write the products of e·z with e·z: |e|² times those of z with z."""

@@ -80,6 +80,13 @@ class Chunk(ABC):
         """Return the weighted sum of the responses, without a state."""
 
     @abstractmethod
+    def columns(self, core: int, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return [Re A, −Im A]ᵀ of one core, or Aᵀ where everything is real.
+
+        For a chunk that has no state yet.
+        """
+
+    @abstractmethod
     def release(self) -> None:
         """Free the memory of the products."""
 

@@ -20,6 +20,7 @@ from polyadic.engines.compiled.polar import PolarChunk
 from polyadic.engines.compiled.tables import TableChunk
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
+from polyadic.model.posterior import CorePosterior, leverage
 from polyadic.rows.rows import Rows
 
 
@@ -58,6 +59,19 @@ class CompiledEngine:
     ) -> NDArray[Any]:
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row."""
         return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(map_weights)
+
+    def leverage(
+        self,
+        X: NDArray[Any],
+        cores: Cores,
+        map_weights: NDArray[np.float64],
+        layout: TensorLayout,
+        posterior: CorePosterior,
+    ) -> NDArray[np.float64]:
+        """Return what the posterior of a core leaves open of each row, in units of the noise."""
+        chunk = CompiledEngine(keep=False)._chunk(Rows(X, np.zeros(len(X))), cores, layout)
+        columns = chunk.columns(posterior.core, map_weights)
+        return np.asarray(leverage(posterior.panels, columns))
 
     def _chunk(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         if layout.is_tabled:

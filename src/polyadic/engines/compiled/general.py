@@ -54,6 +54,19 @@ class GeneralChunk(Chunk):
         """Return Gram matrix, moment and yᵀy of one core."""
         return sums(self._weight_rows(self._assemble(core, map_weights, maps)))
 
+    def columns(self, core: int, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return [Re A, −Im A]ᵀ of one core, or Aᵀ where everything is real."""
+        maps, (size, rank) = np.flatnonzero(map_weights), self.cores[core].shape
+        self._make(maps, core)
+        parts = np.zeros((2 if self.layout.is_complex else 1, size, rank, len(self.rows)))
+        for p in maps.tolist():
+            psi = self._factor(p, core)
+            if self.layout.is_complex:
+                _accumulate_parts(*parts, self.Z[p], psi, map_weights[p])
+            else:
+                _accumulate(parts[0], self.Z[p], psi, map_weights[p])
+        return parts.reshape(-1, len(self.rows))
+
     def _make(self, maps: NDArray[np.intp], without: int) -> None:
         """Make the product of all cores but one for some maps."""
         if not self.Z.size:
@@ -151,3 +164,14 @@ def _accumulate(A: Any, Z: Any, psi: Any, weight: Any) -> None:
         for r in range(A.shape[1]):
             for i in range(A.shape[2]):
                 A[k, r, i] += weight * psi[k, i] * Z[r, i]
+
+
+@jit
+def _accumulate_parts(real: Any, imaginary: Any, Z: Any, psi: Any, weight: Any) -> None:
+    """Add Re λ·ψₖ·z and −Im λ·ψₖ·z to parts of their own, size × rank × n."""
+    for k in range(real.shape[0]):
+        for r in range(real.shape[1]):
+            for i in range(real.shape[2]):
+                value = weight * psi[k, i] * Z[r, i]
+                real[k, r, i] += value.real
+                imaginary[k, r, i] -= value.imag

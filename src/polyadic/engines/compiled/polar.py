@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.engines.compiled import kernels
-from polyadic.engines.compiled.assembly import core_sums
+from polyadic.engines.compiled.assembly import assemble_columns, core_sums
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.gram import COLUMNS
 from polyadic.engines.compiled.kernels import BLOCK
@@ -102,6 +102,15 @@ class PolarChunk(Chunk):
         response, maps = np.zeros(self.padded), np.flatnonzero(map_weights)
         kernels.respond(response, map_weights, maps, self.x, self.input_bit, self.W, self.polar)
         return response[: len(self.rows)]
+
+    def columns(self, core: int, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return [Re A, −Im A]ᵀ of one core."""
+        M, maps = (
+            np.empty((4 * self.W.shape[2], self.padded), self.dtype),
+            np.flatnonzero(map_weights),
+        )
+        assemble_columns(M, self.x, self.input_bit, self.W, self.polar, maps, map_weights, core)
+        return M[:, : len(self.rows)]
 
     def release(self) -> None:
         """Free the memory of the products."""

@@ -78,10 +78,15 @@ class TableChunk(Chunk):
         self, core: int, map_weights: NDArray[Any], maps: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return Gram matrix, moment and yᵀy of one core."""
+        A = self.columns(core, map_weights).T
+        return sums(np.ascontiguousarray(np.column_stack([A, self.y]).T) * np.sqrt(self.weight))
+
+    def columns(self, core: int, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return Aᵀ of one core."""
         self._bring(core)
         psi, n = self._features(core), len(self.rows)
         A = (map_weights[0] * psi[:, :, None] * self.Z[:, None, :]).reshape(n, -1)
-        return sums(np.ascontiguousarray(np.column_stack([A, self.y]).T) * np.sqrt(self.weight))
+        return np.asarray(A.T)
 
     def core_sketch(self, core: int) -> CoreSketch:
         """Return the sums that conjugate gradients start from, products of some rows."""

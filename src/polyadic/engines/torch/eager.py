@@ -116,6 +116,14 @@ class DeviceState:
         """
         raise NotImplementedError
 
+    def columns(self, core: int, map_weights: NDArray[np.float64]) -> Tensor:
+        """Return [Re A, −Im A]ᵀ of rows without weights, or Aᵀ where everything is real."""
+        block = self.block(core, map_weights)[:, : self.n_columns(core)]
+        columns = block.transpose(0, 1).flatten(1)[:, : len(self.X)]
+        if self.layout.is_complex:
+            columns[len(columns) // 2 :] *= -1
+        return columns
+
     def responses(self, maps: Iterable[int]) -> Tensor:
         """Return the real responses of some maps, one row each."""
         raise NotImplementedError

@@ -25,6 +25,7 @@ from polyadic.engines.torch.sums import no_tf32
 from polyadic.engines.torch.tables import TableState
 from polyadic.features import TensorLayout
 from polyadic.model.cpd import Cores
+from polyadic.model.posterior import CorePosterior, leverage
 from polyadic.rows.rows import Rows
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -122,6 +123,24 @@ class TorchEngine:
             for p in np.flatnonzero(map_weights).tolist():
                 response += float(map_weights[p]) * state.responses([p])[0, : len(X)]
         return response if isinstance(X, Tensor) else response.cpu().numpy()
+
+    def leverage(
+        self,
+        X: Any,
+        cores: Cores,
+        map_weights: NDArray[np.float64],
+        layout: TensorLayout,
+        posterior: CorePosterior,
+    ) -> Any:
+        """Return what the posterior of a core leaves open of each row, in units of the noise.
+
+        An array gives an array, a tensor one on the engine's device.
+        """
+        engine = TorchEngine(self.device, keep=False, kernels=self.kernels)
+        state = engine.start(Rows(X, np.zeros(len(X))), cores, layout)
+        panels = [(first, as_tensor(each).to(self.device)) for first, each in posterior.panels]
+        found = leverage(panels, state.columns(posterior.core, map_weights))
+        return found if isinstance(X, Tensor) else found.cpu().numpy()
 
     def state_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> float:
         """Return the device memory of `n_rows` rows, and of what is kept of them."""

@@ -120,6 +120,12 @@ class TableState(DeviceState):
                 total += gram(self._cut(block).mT)
         return DeviceSums(total, self.total_weight)
 
+    def columns(self, core: int, map_weights: NDArray[np.float64]) -> Tensor:
+        """Return Aᵀ of rows without weights."""
+        rows = slice(len(self.X))
+        Z, psi = self._form(self._positions[:, rows], without=core), self._psi(core, rows)
+        return (float(map_weights[0]) * psi[:, :, None] * Z[:, None]).flatten(1).T
+
     def core_sketch(self, core: int) -> DeviceSketch:
         """Return the sums that conjugate gradients start from; ZᵀZ of rows evenly spread."""
         with no_tf32():

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from polyadic.model.normal import NormalEquations
+from polyadic.model.posterior import CorePosterior, core_posterior, leverage
+
+
+def test_the_covariance_of_a_core(rng):
+    """Against the inverse of its system, written out densely."""
+    cores = [rng.standard_normal((3, 4)), rng.standard_normal((5, 4))]
+    B, y, alpha = rng.standard_normal((40, 20)), rng.standard_normal(40), 0.3
+    posterior, squares = core_posterior(NormalEquations.of(B, y, None), cores, 1, alpha)
+    penalty = alpha * np.kron(np.eye(5), cores[0].T @ cores[0])
+    covariance = np.linalg.inv(B.T @ B + penalty)
+    np.testing.assert_allclose(posterior.root @ posterior.root.T, covariance, rtol=1e-9)
+    np.testing.assert_array_equal(posterior.root, np.tril(posterior.root))
+    v = cores[1].ravel()
+    assert squares == pytest.approx(np.sum((y - B @ v) ** 2) + v @ penalty @ v)
+
+
+@pytest.mark.parametrize("shape", [(300, 300), (300, 40), (300, 0)])
+@pytest.mark.parametrize("triangular", [True, False])
+def test_panels_of_a_root_give_its_variances(rng, shape, triangular):
+    root, A = rng.standard_normal(shape), rng.standard_normal((7, 300))
+    posterior = CorePosterior(0, np.tril(root) if triangular else root)
+    found = leverage(posterior.panels, A.T)
+    np.testing.assert_allclose(found, posterior.variance(A), rtol=1e-12)
+    read = sum(panel.size for _, panel in posterior.panels)
+    assert read < 0.75 * root.size if triangular and shape == (300, 300) else read <= root.size
