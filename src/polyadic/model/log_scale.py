@@ -3,10 +3,12 @@
     log s² = β₀ + Σ_j β_j B_j(x),        error ~ s · t₄
 
 The coefficients are those of greatest likelihood under Student's t with four degrees of freedom,
-which a few gross errors do not move, and have a ridge penalty whose strength is chosen by
-cross-validation.  Then all are shrunk to the constant as far as the folds say.  The scale that the
-other folds predict for each row is kept: divided by it, its error is one of a row that the scale
-was not learned from.
+which a few gross errors do not move.  Columns come in blocks, and each block has a ridge penalty
+of its own, found by its evidence: what makes no difference is shrunk away and what does hardly is,
+so that the lowest scales are not too high and the highest not too low.  A usual strength, chosen
+by cross-validation, steadies them where errors are few.  Then all are drawn to the constant as far
+as the folds say.  The scale that the other folds predict for each row is kept: divided by it, its
+error is one of a row that the scale was not learned from.
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ from scipy.linalg import cho_factor, cho_solve
 
 _FREEDOM = 4.0
 _INFORMATION = 0.5 * _FREEDOM / (_FREEDOM + 3)  # of one row on log s²
-_STRENGTHS = (1.0, 5.0, 25.0, 125.0, 625.0)
+_STRENGTHS = (5.0, 50.0, 500.0)
+_DOUBT = 4.0  # coefficients that the usual strength counts as, beside those of a block
+_FREE = 1e-9  # penalty of what has none
 _FOLDS = 5
+_TURNS, _STEADY = 6, 0.1  # of the penalties, and the change of their logarithm that ends them
 _STEPS, _TOL = 30, 1e-6
 _LEAST = 1e-14  # of s²
 _MOST = 60.0  # of |log s²|
+_MOST_TRUST = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,44 +52,98 @@ def fit_log_scale(
     B: NDArray[np.float64],
     errors: NDArray[np.float64],
     weight: NDArray[np.float64],
-    free: NDArray[np.bool_],
+    blocks: NDArray[np.intp],
+    likely: NDArray[np.bool_],
+    keys: NDArray[np.int64],
 ) -> LogScale:
     """Fit the model.
 
     Parameters
     ----------
     B : ndarray of shape (n, p)
-        Columns of about unit variance; the first is constant and not penalised.
+        Columns of about unit variance, the first constant.
     errors : ndarray of shape (n,)
         Errors of rows that the model did not learn from.
     weight : ndarray of shape (n,)
         Of the rows, with mean 1.
-    free : ndarray of bool of shape (p,)
-        Columns with the least penalty, whatever the strength is.
+    blocks : ndarray of int of shape (p,)
+        Which block each column belongs to, from 0 on; −1 is not penalised.
+    likely : ndarray of bool of shape (p,)
+        Columns that the least of the usual strengths is for, being likely to count.
+    keys : ndarray of int of shape (n,)
+        Rows of one key are in one fold: several groups may hold out the same row.
     """
     squares = errors**2 + _LEAST
-    n_folds = min(_FOLDS, len(B))
-    fold = np.random.RandomState(0).permutation(np.arange(len(B)) % n_folds)
+    names, place = np.unique(keys, return_inverse=True)
+    n_folds = min(_FOLDS, len(names))
+    fold = place % n_folds
+    parts = [_Part.of(B, squares, weight, fold != k if n_folds > 1 else fold == k, blocks)
+             for k in range(n_folds)]  # fmt: skip
     best: tuple[float, float, NDArray[np.float64]] | None = None
     for strength in _STRENGTHS if B.shape[1] > 1 else _STRENGTHS[:1]:
-        penalty = _penalty(free, strength)
         predicted = np.empty(len(B))
-        for k in range(n_folds):
-            out = fold == k
-            others = ~out if n_folds > 1 else out
-            share = float(weight[others].sum() / weight.sum())
-            beta = _climb(B[others], squares[others], weight[others], penalty * share)
-            predicted[out] = _bounded(B[out] @ beta)
+        for k, part in enumerate(parts):
+            share = part.weight.sum() / weight.sum()
+            usual = np.where(likely, _STRENGTHS[0], strength) * share
+            predicted[fold == k] = _bounded(B[fold == k] @ part.learn(usual))
         cost = float(weight @ _cost(squares, predicted))
         if best is None or cost < best[0]:
             best = cost, strength, predicted
     assert best is not None
     _, strength, predicted = best
-    beta = _climb(B, squares, weight, _penalty(free, strength))
+    every = _Part.of(B, squares, weight, np.full(len(B), True), blocks)
     constant, trust = _shrink(predicted, squares, weight)
-    shrunk = trust * beta
+    shrunk = trust * every.learn(np.where(likely, _STRENGTHS[0], strength))
     shrunk[0] += constant
     return LogScale(shrunk, constant + trust * predicted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Rows that a scale is learned from, and what they tell of it: BᵀWB, once for all."""
+
+    B: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    information: NDArray[np.float64]
+    blocks: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls,
+        B: NDArray[np.float64],
+        squares: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        chosen: NDArray[np.bool_],
+        blocks: NDArray[np.intp],
+    ) -> _Part:
+        B, weight = B[chosen], weight[chosen]
+        return cls(B, squares[chosen], weight, _INFORMATION * (B.T * weight) @ B, blocks)
+
+    def learn(self, usual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients, with penalties of about the usual strength of each.
+
+        A block's is λ = (γ + a) / (|β|² + a/λ₀), where γ is how many of its coefficients the rows
+        determine.  That is MacKay's rule with a prior of weight a on the usual strength λ₀.
+        """
+        owner = np.maximum(self.blocks, 0)
+        penalised = self.blocks >= 0
+        n_blocks = int(owner.max()) + 1
+        penalty, beta = np.where(penalised, usual, _FREE), None
+        for turn in range(_TURNS):
+            beta = _climb(self.B, self.squares, self.weight, penalty, self.information, beta)
+            if turn == _TURNS - 1 or not penalised.any():
+                break
+            spread = np.diagonal(np.linalg.inv(self.information + np.diag(penalty)))
+            known = np.bincount(owner, penalised * (1 - penalty * spread), n_blocks)
+            size = np.bincount(owner, penalised * beta**2, n_blocks)
+            moved = (known[owner] + _DOUBT) / (size[owner] + _DOUBT / usual)
+            change = np.abs(np.log(moved / penalty))[penalised].max()
+            if change < _STEADY:
+                break
+            penalty = np.where(penalised, moved, _FREE)
+        assert beta is not None
+        return beta
 
 
 def _shrink(
@@ -91,8 +151,9 @@ def _shrink(
 ) -> tuple[float, float]:
     """Return the line by which what other folds predict is to be trusted.
 
-    Its slope is the best one less a standard error, 0 at least and 1 at most: where errors are as
-    large everywhere, no row shall seem to be better known than others.
+    Its slope b of greatest likelihood, with the standard error e, is drawn to zero as Stein does:
+    b(1 − e²/b²), and none below e.  Where errors are as large everywhere, no row shall seem to be
+    better known than others; where they are not, the slope stays what it is.
     """
     centre = float(np.average(predicted, weights=weight))
     apart = predicted - centre
@@ -100,17 +161,13 @@ def _shrink(
     slope = 0.0
     if spread > 0:
         columns = np.column_stack([np.ones(len(apart)), apart])
-        best = _climb(columns, squares, weight, np.full(2, 1e-9))[1]
-        slope = float(np.clip(best - 1 / np.sqrt(_INFORMATION * spread), 0.0, 1.0))
+        best = float(_climb(columns, squares, weight, np.full(2, _FREE))[1])
+        noise = 1 / (_INFORMATION * spread)
+        if best > 0 and best**2 > noise:
+            slope = min(best - noise / best, _MOST_TRUST)
     level = np.ones((len(apart), 1))
     scaled = squares * np.exp(-slope * apart)
-    return float(_climb(level, scaled, weight, np.full(1, 1e-9))[0]) - slope * centre, slope
-
-
-def _penalty(free: NDArray[np.bool_], strength: float) -> NDArray[np.float64]:
-    penalty = np.where(free, _STRENGTHS[0], strength)
-    penalty[0] = 1e-9
-    return penalty
+    return float(_climb(level, scaled, weight, np.full(1, _FREE))[0]) - slope * centre, slope
 
 
 def _bounded(g: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,11 +184,16 @@ def _climb(
     squares: NDArray[np.float64],
     weight: NDArray[np.float64],
     penalty: NDArray[np.float64],
+    information: NDArray[np.float64] | None = None,
+    start: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return the coefficients by Fisher's scoring, steps halved where they lose."""
-    beta = np.zeros(B.shape[1])
-    beta[0] = _bounded(np.log(2 * np.median(squares)))
-    factor = cho_factor(_INFORMATION * (B.T * weight) @ B + np.diag(penalty))
+    if start is None:
+        start = np.zeros(B.shape[1])
+        start[0] = _bounded(np.log(2 * np.median(squares)))
+    if information is None:
+        information = _INFORMATION * (B.T * weight) @ B
+    beta, factor = start, cho_factor(information + np.diag(penalty))
 
     def objective(beta: NDArray[np.float64]) -> float:
         return float(weight @ _cost(squares, _bounded(B @ beta))) + 0.5 * float(penalty @ beta**2)

@@ -66,6 +66,8 @@ class HeldOut:
         The response that predicts.
     weight : ndarray of shape (n,), optional
         Of the rows.
+    keys : ndarray of int of shape (n,)
+        What rows are held out by: the same for copies, and for rows of one group.
     known : Data
         The rows that the group trains on.
     training_error : ndarray of shape (n_targets,)
@@ -77,6 +79,7 @@ class HeldOut:
     said: list[NDArray[np.float64]]
     total: NDArray[np.float64]
     weight: NDArray[np.float64] | None
+    keys: NDArray[np.int64]
     known: Data
     training_error: NDArray[np.float64]
 
@@ -108,6 +111,7 @@ def learn_uncertainty(
         [np.ones(len(h.errors)) if h.weight is None else h.weight for h in held]
     )
     weight = weight / weight.mean()
+    keys = np.concatenate([h.keys for h in held])
     models, bounds, distributions, noise = [], [], [], []
     for t in range(len(units)):
         extended = np.concatenate(
@@ -121,7 +125,7 @@ def learn_uncertainty(
             model, predicted = _constant_scale(extended, errors, weight)
             distributions.append(ErrorDistribution.of_few())
         else:
-            model, predicted = _learn_scale(extended, errors, weight, inputs, used)
+            model, predicted = _learn_scale(extended, errors, weight, keys, inputs, used)
             distributions.append(ErrorDistribution.learn(errors * np.exp(-0.5 * predicted), weight))
         models.append(model)
         bounds.append([predicted.min() - _MARGIN, predicted.max() + _MARGIN])
@@ -203,6 +207,7 @@ def _learn_scale(
     extended: NDArray[np.float64],
     errors: NDArray[np.float64],
     weight: NDArray[np.float64],
+    keys: NDArray[np.int64],
     inputs: Inputs,
     used: Sequence[bool],
 ) -> tuple[Member, NDArray[np.float64]]:
@@ -213,21 +218,36 @@ def _learn_scale(
     tables = _choose_tables(scaled, n_levels, used)
     if all(table is None for table in tables):
         tables[-1] = _still()
-    columns, units, free = [np.ones((len(errors), 1))], [np.ones(1)], [True]
+    columns, units, blocks = [np.ones((len(errors), 1))], [np.ones(1)], [np.array([-1])]
+    likely = [np.array([False])]
     for d, table in enumerate(tables):
         if table is not None:
-            B = table.features(scaled[:, d])
-            deviation = np.ones(table.n_basis) if table.n_levels else B.std(axis=0)
-            deviation = np.where(deviation > 0, deviation, np.inf)
+            B, block = table.features(scaled[:, d]), _blocks(table)
+            of_block = np.bincount(block, B.var(axis=0)) if not table.n_levels else np.ones(1)
+            deviation = np.sqrt(np.where(of_block > 0, of_block, np.inf))[block]
             columns.append(B / deviation)
             units.append(deviation)
-            free += [d >= len(inputs) and i == 0 for i in range(table.n_basis)]
-    found = fit_log_scale(np.hstack(columns), errors, weight, np.array(free))
+            blocks.append(1 + blocks[-1].max() + block)
+            likely.append((block == 0) & (d >= len(inputs)))
+    parts = np.hstack(columns), errors, weight, *map(np.concatenate, (blocks, likely)), keys
+    found = fit_log_scale(*parts)
     coefficients = found.coefficients / np.concatenate(units)
     return (
         additive_member(scaling, tables, np.roll(coefficients, -1)[:, None]),
         found.predicted,
     )
+
+
+def _blocks(table: Table) -> NDArray[np.intp]:
+    """Return which columns have one penalty: a line, what bends it, and gaps; or levels."""
+    if table.n_levels:
+        return np.zeros(table.n_basis, dtype=np.intp)
+    has_gaps = len(table.values) > N_KNOTS
+    block = np.ones(table.n_basis, dtype=np.intp)
+    block[0] = 0
+    if has_gaps:
+        block[-1] = block[:-1].max() + 1
+    return block
 
 
 def _choose_tables(
@@ -277,8 +297,14 @@ def _table(x: NDArray[np.float64], n_levels: int, bumps: int) -> Table | None:
         return None
     low, high = float(corners[0]), float(corners[-1])
     at = low + (high - low) * np.clip(knots(), 0.0, 1.0)
-    functions = [at]
+    functions = at[:, None]
     if bumps and len(corners) > 2:
-        functions += [np.interp(at, corners, each) for each in np.eye(len(corners))]
-    values = np.column_stack(functions)
-    return number_table(low, high, values, values.mean(axis=0), has_gaps=has_gaps)
+        hats = np.column_stack([np.interp(at, corners, each) for each in np.eye(len(corners))])
+        functions = np.hstack([functions, hats @ _bends(len(corners))])
+    return number_table(low, high, functions, functions.mean(axis=0), has_gaps=has_gaps)
+
+
+def _bends(n: int) -> NDArray[np.float64]:
+    """Return values at n corners, such that a ridge on them is one on their second differences."""
+    differences = np.diff(np.eye(n), n=2, axis=0)
+    return np.asarray(np.linalg.pinv(differences))

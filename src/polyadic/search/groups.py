@@ -15,7 +15,7 @@ from polyadic.members import respond_on_host
 from polyadic.model.als import Model, Targets
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
-from polyadic.rows.holdout import Part
+from polyadic.rows.holdout import Part, hash_rows
 from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.search.errors import HeldOut
@@ -27,6 +27,7 @@ from polyadic.sources.data import Data
 MOST_STRETCH, _STRETCH_ROWS = 3.0, 20_000
 # What a row may cost under a robust loss, in median losses: those of squares, five spreads out.
 _MOST_LOSS = 50.0
+_FOLD_SEED = 7  # of the folds of held-out rows
 _TRAINING_ROWS = 2_000  # that held-out rows are compared with
 
 
@@ -77,6 +78,7 @@ class Group:
             self._start = self._start if view.loss.is_relative else view.targets.mean
         weight = view.count(rows, compute.predict).weight
         self._weight = None if weight is None else on_host(weight)
+        self._keys = on_host(hash_rows(rows.X, rows.y, rows.groups, _FOLD_SEED))
         self._scaled: dict[View, Any] = {}
         self._fitted_trend: Member | None = None
         # Rows that are read many times are brought into memory, unless they are too many.
@@ -136,6 +138,7 @@ class Group:
             said,
             total,
             self._own_weight,
+            self._keys,
             known,
             np.average((trained / units) ** 2, axis=0, weights=weight),
         )
