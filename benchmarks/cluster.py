@@ -2,8 +2,8 @@
 
     python -m benchmarks.cluster [--rows 1000000] [--rounds 5]
 
-prints Markdown.  Both ways compute the same sums of the same rows; their epochs take turns,
-so that a busy moment of the machine hits both.
+writes its tables to docs/scaling.md.  Both ways compute the same sums of the same rows; their
+epochs take turns, so that a busy moment of the machine hits both.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
@@ -23,6 +24,7 @@ from dask.distributed import Client, LocalCluster
 from numpy.typing import NDArray
 
 from benchmarks.common import timed
+from benchmarks.report import scaling_page
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.features import FourierFeatures, TensorLayout
 from polyadic.model import als, cpd
@@ -51,18 +53,29 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5, help="epochs of each way")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of scaling.md")
     arguments = parser.parse_args()
-    n_rows, n_workers = arguments.rows, arguments.workers
-    print(f"## {n_rows:,} rows of {N_INPUTS} inputs, rank {RANK}\n")
-    print("| | maps | core steps | partitions a worker | s an epoch | beside threads |")
-    print("|---|---|---|---|---|---|")
+    n_rows, n_workers, page = arguments.rows, arguments.workers, scaling_page(arguments.out)
+    lines: list[list[str]] = []
     with cluster(n_workers, profiler=False):
-        _epochs("workers, Dask's profiler off", SMALL, n_rows, n_workers, 1, arguments.rounds)
+        name = "workers, Dask's profiler off"
+        lines += _epochs(name, SMALL, n_rows, n_workers, 1, arguments.rounds)
     with cluster(n_workers, profiler=True):
         for shape, each in ((LARGE, 1), (SMALL, 1), (SMALL, 4)):
-            _epochs("workers", shape, n_rows, n_workers, each, arguments.rounds)
-        _latency(n_workers)
-        _bytes(n_rows, n_workers)
+            lines += _epochs("workers", shape, n_rows, n_workers, each, arguments.rounds)
+        what = (
+            f"A cluster of processes on one machine, beside threads of one process: {n_rows:,} "
+            f"rows of {N_INPUTS} inputs, rank {RANK}."
+        )
+        head = "", "maps", "core steps", "partitions a worker", "s an epoch", "as fast as threads"
+        page.keep("cluster", what, head, lines)
+        what = "A core step of a cluster that has nothing to compute."
+        page.keep("latency", what, ("partitions", "ms, median", "ms, least"), _latency(n_workers))
+        what = (
+            "What a core step moves over all connections of scheduler, workers and driver; one sum "
+            f"of rank {RANK} is {8 * (16 * RANK**2 + 4 * RANK):,} bytes."
+        )
+        page.keep("bytes", what, ("rows", "partitions", "bytes"), _bytes(n_rows, n_workers))
 
 
 @contextmanager
@@ -77,8 +90,10 @@ def cluster(n_workers: int, *, profiler: bool) -> Iterator[None]:
         yield
 
 
-def _epochs(name: str, shape: Shape, n_rows: int, n_workers: int, each: int, rounds: int) -> None:
-    """Print seconds of an epoch on the workers, and in threads of one process in the same run."""
+def _epochs(
+    name: str, shape: Shape, n_rows: int, n_workers: int, each: int, rounds: int
+) -> list[list[str]]:
+    """Return seconds of an epoch in threads of one process, and on workers in the same run."""
     X, y = rows(n_rows, n_workers * each)
     layout, model = problem(shape)
     local = ArraySource(Rows(X.compute(), y.compute()[:, None]), Inputs.of_numbers(NAMES)).data()
@@ -87,9 +102,13 @@ def _epochs(name: str, shape: Shape, n_rows: int, n_workers: int, each: int, rou
         times = [[timed(lambda way=way: next(way))[0] for way in ways] for _ in range(rounds)]
     threads, workers = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(here / there for here, there in times)
-    size = f"{shape.n_maps} | {len(layout.core_sizes)}"
-    print(f"| {n_workers} threads of one process | {size} | | {threads:.2f} | 1.00 |")
-    print(f"| {n_workers} {name} | {size} | {each} | {workers:.2f} | {ratio:.2f} |", flush=True)
+    size = [str(shape.n_maps), str(len(layout.core_sizes))]
+    lines = [
+        [f"{n_workers} threads of one process", *size, "", f"{threads:.2f}", "1.00"],
+        [f"{n_workers} {name}", *size, str(each), f"{workers:.2f}", f"{ratio:.2f}"],
+    ]
+    print(*lines, sep="\n", flush=True)
+    return lines
 
 
 def _turns(targets: list[Samples], model: als.Model) -> Iterator[als.Epoch]:
@@ -99,25 +118,21 @@ def _turns(targets: list[Samples], model: als.Model) -> Iterator[als.Epoch]:
     return epochs
 
 
-def _latency(n_workers: int) -> None:
-    """Print the time of a core step that has nothing to compute."""
-    print("\n## Latency of a core step\n\n| partitions | ms, median | ms, least |\n|---|---|---|")
+def _latency(n_workers: int) -> list[list[str]]:
+    """Return the time of a core step that has nothing to compute."""
+    lines = []
     for n_partitions in (n_workers, 4 * n_workers, 16 * n_workers):
         X, y = rows(100 * n_partitions, n_partitions)
         with ComputeSpec(n_jobs=1).open() as compute, spread(X, y) as data:
             seconds = list(_steps(data, compute, 40))
         median, least = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
-        print(f"| {n_partitions} | {median:.1f} | {least:.1f} |")
+        lines.append([str(n_partitions), f"{median:.1f}", f"{least:.1f}"])
+    return lines
 
 
-def _bytes(n_rows: int, n_workers: int) -> None:
-    """Print what passes through the machine's loopback for each core step."""
-    unknowns = 4 * RANK
-    print(
-        "\n## Bytes of a core step, over all connections of scheduler, workers and driver\n\n"
-        f"One sum of rank {RANK} is {8 * (unknowns**2 + unknowns):,} bytes.\n\n"
-        "| rows | partitions | bytes a step |\n|---|---|---|"
-    )
+def _bytes(n_rows: int, n_workers: int) -> list[list[str]]:
+    """Return what passes through the machine's loopback for each core step."""
+    lines = []
     for count in (n_rows // 10, n_rows):
         X, y = rows(count, n_workers)
         with ComputeSpec(n_jobs=1).open() as compute, spread(X, y) as data:
@@ -126,7 +141,8 @@ def _bytes(n_rows: int, n_workers: int) -> None:
             before = _loopback()
             n_steps = len(list(steps))
             moved = (_loopback() - before) / n_steps
-        print(f"| {count:,} | {n_workers} | {moved:,.0f} |")
+        lines.append([f"{count:,}", str(n_workers), f"{moved:,.0f}"])
+    return lines
 
 
 def _loopback() -> int:

@@ -10,12 +10,10 @@ the environment variable POLYADIC_DATA names.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -320,32 +318,29 @@ def main() -> None:
     unknown = sorted(set(arguments.parts) - set(PARTS))
     if unknown:
         parser.error(f"there is no part {', '.join(unknown)}; known are {', '.join(PARTS)}")
-    kept = arguments.out / "gpu.json"
-    card = torch.cuda.get_device_name()
-    before = json.loads(kept.read_text()) if kept.exists() else {"card": card, "parts": {}}
-    # A page is about one card.
-    known = before["parts"] if before["card"] == card else {}
-    results = {"card": card, "machine": machine(), "parts": known}
-    print(results["machine"])
+    page = report.Page(
+        arguments.out / "gpu.md", "On a GPU", "`python benchmarks/gpu.py`", machine(), versions()
+    )
+    print(page.machine, page.about)
     for name in arguments.parts or PARTS:
         rows = []
         for row in PARTS[name]():
             print("| {:48} | {:42} | {:22} |".format(*row), flush=True)
             rows.append(row)
         what = (PARTS[name].__doc__ or name).splitlines()[0]
-        date = datetime.now(UTC).strftime("%Y-%m-%d")
-        known[name] = {"date": date, "what": what, "rows": rows}
         # After each part, so that an interruption loses one at most.
-        results["parts"] = {each: known[each] for each in PARTS if each in known}
-        kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        report.put(report.gpu(results), arguments.out / "gpu.md", "On a GPU")
+        page.keep(name, what, ["", "measured", "goal"], rows)
 
 
 def machine() -> str:
-    """Return what is measured with, in words."""
+    """Return what is measured on, in words."""
+    return f"one {torch.cuda.get_device_name()}, {os.cpu_count()} cores of its host"
+
+
+def versions() -> str:
+    """Return what is measured with, and how fast the card copies."""
     return (
-        f"one {torch.cuda.get_device_name()}, {os.cpu_count()} cores of its host, polyadic "
-        f"{polyadic.__version__}, torch {torch.__version__}. A copy on the device moves "
+        f", polyadic {polyadic.__version__}, torch {torch.__version__}. A copy on the device moves "
         f"{copy_rate() / 1e12:.2f} TB/s, reads and writes counted."
     )
 

@@ -14,19 +14,22 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import median_time
 
 
+def processor() -> str:
+    """Return the name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def describe() -> dict[str, Any]:
     """Return the names and versions that a result depends on."""
     import numba
     import scipy
     import sklearn
 
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":")[1].strip() if names else model
     return {
-        "cpu": model,
+        "cpu": processor(),
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),

@@ -1,13 +1,18 @@
-"""The Markdown tables of docs/speed.md and docs/gpu.md, between their two markers."""
+"""Markdown tables of pages, between their two markers."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks import targets
+from benchmarks.machine import processor
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -25,15 +30,58 @@ def put(tables: str, path: Path, title: str) -> None:
     path.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}")
 
 
-def gpu(results: dict[str, Any]) -> str:
-    """Return what was measured on a GPU: where and when, and a table for each part."""
-    days = sorted({part["date"] for part in results["parts"].values()})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    found = [f"Measured by `python benchmarks/gpu.py`, {when}: {results['machine']}"]
-    for part in results["parts"].values():
-        rows = [[what, measured, goal] for what, measured, goal in part["rows"]]
-        found.append(f"**{part['what']}**\n\n" + table(["", "measured", "goal"], rows))
-    return "\n\n".join(found)
+@dataclass
+class Page:
+    """A page whose tables are measured part by part, all on one machine, and kept beside it.
+
+    Parameters
+    ----------
+    path : Path
+        The page; numbers are kept in a file of the same name, with the suffix json.
+    title : str
+        Of a page that is not there yet.
+    command : str
+        What measures.
+    machine : str
+        What it measures on: other numbers are forgotten.
+    about : str
+        What more there is to say of it.
+    """
+
+    path: Path
+    title: str
+    command: str
+    machine: str
+    about: str
+
+    def keep(
+        self, name: str, what: str, head: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> None:
+        """Keep the table of one part, and write those of all."""
+        kept = self.path.with_suffix(".json")
+        before = json.loads(kept.read_text()) if kept.exists() else {}
+        parts = before["parts"] if before.get("machine") == self.machine else {}
+        date = datetime.now(UTC).strftime("%Y-%m-%d")
+        parts[name] = {"date": date, "what": what, "head": head, "rows": rows}
+        results = {"machine": self.machine, "about": self.about, "parts": parts}
+        kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        put(self.write(results), self.path, self.title)
+
+    def write(self, results: dict[str, Any]) -> str:
+        """Return where and when it was measured, and a table for each part."""
+        days = sorted({part["date"] for part in results["parts"].values()})
+        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        found = [f"Measured by {self.command}, {when}: {results['machine']}{results['about']}"]
+        for part in results["parts"].values():
+            found.append(f"**{part['what']}**\n\n" + table(part["head"], part["rows"]))
+        return "\n\n".join(found)
+
+
+def scaling_page(out: Path) -> Page:
+    """Return the page of what is beyond memory and one process."""
+    command = "`python -m benchmarks.stream FOLDER` and `python -m benchmarks.cluster`"
+    cpu = f"{processor()}, {os.cpu_count()} cores"
+    return Page(out / "scaling.md", "Scaling", command, cpu, ".")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

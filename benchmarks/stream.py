@@ -2,8 +2,8 @@
 
     python -m benchmarks.stream FOLDER [--rows 20]
 
-writes the files to FOLDER where they are missing, and prints Markdown.  Every fit has a
-process of its own, whose peak size is the process's own count.
+writes the files to FOLDER where they are missing, and its tables to docs/scaling.md.  Every fit has
+a process of its own, whose peak size is the process's own count.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ import numpy as np
 
 from benchmarks.common import child, child_arguments
 from benchmarks.memory import _peak
+from benchmarks.report import scaling_page
 
 FILE_ROWS = 500_000
 N_INPUTS = 8
 LIMIT, TIGHT = "1.5GB", "500MB"
-HEAD = """\
-| rows | limit | where rows are | fit, s | processor, s | ns a row and pass \
-| million rows a second and core step | peak, MB |
-|---:|---:|---|---:|---:|---:|---:|---:|"""
-SHARES_HEAD = """\
-| early epochs see | fit, s | processor, s | last loss | test R² |
-|---|---:|---:|---:|---:|"""
+HEAD = (
+    "rows", "limit", "where rows are", "fit, s", "processor, s", "ns a row and pass",
+    "million rows a second and core step", "peak, MB",
+)  # fmt: skip
+SHARES_HEAD = "early epochs see", "fit, s", "processor, s", "last loss", "test R²"
 
 
 def make(folder: Path, rows: int) -> None:
@@ -115,40 +114,46 @@ def parse() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=20, help="millions of rows")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of scaling.md")
     return parser.parse_args()
 
 
 def report() -> None:
     arguments = parse()
     folder, rows, threads = arguments.folder, arguments.rows * 1_000_000, arguments.threads
+    page = scaling_page(arguments.out)
     make(folder, rows)
-    print(HEAD)
-    fits = []
+    fits, lines = [], []
     for fit in sizes(folder, rows, threads):
         fits.append(fit)
-        print(line(fit), flush=True)
+        lines.append(line(fit))
+        print(*lines[-1], flush=True)
     few, many = fits[0], fits[-1]
     wall, busy = (
         many[what] / many["fitted"] * few["fitted"] / few[what] for what in ("seconds", "busy_s")
     )
-    print(
-        f"\nTime a row at {many['fitted'] / 1e6:g} M rows over that at {few['fitted'] / 1e6:g} M, "
-        f"both on disk: {wall:.2f} by the clock, {busy:.2f} of the processors.\n"
+    what = (
+        f"Rows on disk: {N_INPUTS} inputs, four basis functions, rank 8, one map, one epoch of 16 "
+        f"core steps and three passes more, {threads} threads. A row of "
+        f"{many['fitted'] / 1e6:g} million takes {wall:.2f} times as long as one of "
+        f"{few['fitted'] / 1e6:g} million, both on disk, and {busy:.2f} times of the processors."
     )
-    print(SHARES_HEAD)
+    page.keep("disk", what, HEAD, lines)
+    lines = []
     for fit in shares(folder, rows, threads):
         early = "all rows" if fit["subsample"] is None else f"{fit['subsample']:.0%}, 20%, 40%, 80%"
         loss, seconds, busy = fit["losses"][-1], fit["seconds"], fit["busy_s"]
-        print(
-            f"| {early} | {seconds:.1f} | {busy:.1f} | {loss:.6f} | {fit['r2']:.6f} |", flush=True
-        )
+        lines.append([early, f"{seconds:.1f}", f"{busy:.1f}", f"{loss:.6f}", f"{fit['r2']:.6f}"])
+        print(*lines[-1], flush=True)
+    what = f"First epochs on a part of the rows: {rows // 8 / 1e6:g} million, rank 10, two maps."
+    page.keep("shares", what, SHARES_HEAD, lines)
 
 
-def line(fit: dict[str, Any]) -> str:
+def line(fit: dict[str, Any]) -> list[str]:
     """Return a row of the table."""
     # The statistics, two λ steps and all core steps: each is a pass over the rows.
     each = fit["seconds"] / fit["fitted"] / (fit["n_steps"] + 3)
-    cells = (
+    return [
         f"{fit['fitted'] / 1e6:g} M",
         fit["limit"],
         fit["place"],
@@ -157,8 +162,7 @@ def line(fit: dict[str, Any]) -> str:
         f"{each * 1e9:.0f}",
         f"{fit['fitted'] / fit['step_s'] / 1e6:.2f}",
         f"{fit['peak_B'] / 1e6:.0f}",
-    )
-    return f"| {' | '.join(cells)} |"
+    ]
 
 
 if __name__ == "__main__":

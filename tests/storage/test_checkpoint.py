@@ -88,6 +88,23 @@ def always_written(monkeypatch):
     monkeypatch.setattr(checkpoint, "_SECONDS_INSIDE_AN_EPOCH", 0.0)
 
 
+def test_what_a_checkpoint_has_the_estimator_has_too(tmp_path, monkeypatch, always_written):
+    usual = checkpoint.Checkpoint.put
+
+    def put(self, name, value):
+        usual(self, name, value)
+        if name.startswith("member"):
+            raise KeyboardInterrupt  # before anybody hears of the epoch that was kept
+
+    X, y = problem()
+    monkeypatch.setattr(checkpoint.Checkpoint, "put", put)
+    model = KINDS["joint"](checkpoint=tmp_path / "fit", random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_iter_ == 1
+    assert model.predict(X).shape == (300,)
+
+
 @pytest.mark.parametrize("n_targets", [1, 2])
 @pytest.mark.parametrize("kind", slow_but(set(KINDS) - {"automatic"}, KINDS))
 def test_an_interrupted_fit_goes_on_to_the_same_last_digit(

@@ -167,15 +167,18 @@ class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
                 with progress.member(index, data.view.inputs, layout) as on_epoch:
 
                     def tell(so_far: als.Fit) -> bool:
-                        run.results[index] = so_far
                         late = time.monotonic() > deadline
                         return bool(on_epoch(so_far)) or run.is_stopped or late
 
                     keeper = MemberCheckpoint(checkpoint, f"member {index}", tell)
                     model = models[index] if index < len(models) else None
-                    run.results[index] = fit_member(
-                        self, data, layout, compute, seeds[index], model, keeper
-                    )
+                    try:
+                        fit_member(self, data, layout, compute, seeds[index], model, keeper)
+                    finally:
+                        # What a checkpoint has, the estimator has too, also when interrupted
+                        # between the two.
+                        if keeper.so_far is not None:
+                            run.results[index] = keeper.so_far
 
             try:
                 run.each(fit)

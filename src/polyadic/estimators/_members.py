@@ -42,8 +42,8 @@ def fit_member(
     seed: int,
     model: als.Model | None,
     keeper: als.Keeper,
-) -> als.Fit:
-    """Fit from a random start, from `model`, or from where the keeper left off."""
+) -> None:
+    """Fit from a random start, from `model`, or from where the keeper left off; it has the fit."""
     kept: Part | None = None
     validation: als.Targets = ()
     if estimator.early_stopping:
@@ -54,7 +54,7 @@ def fit_member(
     mix_first = False if model is not None or has_loss else None
     if mix_first is None and data.n_rows > _TWO_STARTS_ROWS:
         mix_first = True
-    return als.fit(
+    als.fit(
         data.targets(compute, layout, kept),
         als.Objective(
             estimator._setting("alpha"),

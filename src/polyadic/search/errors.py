@@ -46,6 +46,7 @@ _MANY_ROWS = 500
 _MOST_LEVELS, _MOST_COLUMNS, _MOST_INPUTS = 64, 400, 64
 _LEAST_ROWS = 20  # from which on a scale is learned row by row
 _BLEND = 0.5
+_LEAST_VARIANCE = 1e-10  # of the mean square
 _MARGIN = 2.0  # of log s² beyond what held-out rows have
 _BESIDE = ("the response", "familiarity", "spread")
 
@@ -224,7 +225,9 @@ def _learn_scale(
         if table is not None:
             B, block = table.features(scaled[:, d]), _blocks(table)
             of_block = np.bincount(block, B.var(axis=0)) if not table.n_levels else np.ones(1)
-            deviation = np.sqrt(np.where(of_block > 0, of_block, np.inf))[block]
+            # What varies by rounding alone does not vary.
+            varies = of_block > _LEAST_VARIANCE * np.bincount(block, (B**2).mean(axis=0))
+            deviation = np.sqrt(np.where(varies, of_block, np.inf))[block]
             columns.append(B / deviation)
             units.append(deviation)
             blocks.append(1 + blocks[-1].max() + block)
