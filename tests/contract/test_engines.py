@@ -140,6 +140,8 @@ def assert_same(equations, expected, tolerance):
 def pair(request, problem, solver, dtype):
     """Return the samples under test and the oracle, both started."""
     engine, make, chunk_size, workers = solver(dtype)
+    if make is on_a_cluster and (problem.name not in QUICK_PROBLEMS or dtype != "float64"):
+        pytest.skip("a cluster adds up what its engine computes, whatever the problem is")
     samples = make(request, engine, problem, chunk_size, workers)
     return samples, start_oracle(samples, problem)
 

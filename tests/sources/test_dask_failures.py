@@ -107,7 +107,7 @@ def test_a_worker_killed_at_any_moment_does_not_change_the_result(monkeypatch):
             process.kill()
             workers.append(stack.enter_context(worker_process(address)))  # as a supervisor does
 
-        for moment in rng.randint(killer.count, size=10):
+        for moment in rng.randint(killer.count, size=5):
             client.wait_for_workers(2, timeout=60)
             killed = workers.pop(rng.randint(2))
             timer = threading.Timer(rng.uniform(0, 0.05), strike, (killed,))
