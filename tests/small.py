@@ -61,7 +61,11 @@ def data_of(
 
 
 def respond_reference(X, cores, map_weights, layout):
-    """Return the response of a model by the reference engine."""
+    """Return the response of a model by the reference engine, of several targets one by one."""
     from polyadic.engines.reference import ReferenceEngine
 
+    if cores[0].ndim == 3:
+        every = ([first, *cores[1:]] for first in np.moveaxis(cores[0], 2, 0))
+        each = [respond_reference(X, of_target, map_weights, layout) for of_target in every]
+        return np.column_stack(each)
     return np.asarray(ReferenceEngine().predict(X, cores, map_weights, layout))

@@ -32,6 +32,10 @@ from polyadic.samples.workers import Workers, thread_pools
 ENGINES = ("auto", "compiled", "reference", "torch")
 
 PREDICTED_ROWS = 2**20  # rows that a device predicts at a time
+# Products of rows and terms that are computed at a time, and the least of the rows.
+_PREDICTED_PRODUCTS, _LEAST_PREDICTED = {False: 2**24, True: 2**29}, 1024
+# Of targets that have all cores but one in common: what caches hold.
+_TOGETHER = 2**16
 # Numbers that a posterior meets at a time: what caches hold, or what keeps a device busy.
 _MET, _MET_BY_A_DEVICE = 2**18, 2**23
 _SOLVING_THREADS = 4
@@ -215,10 +219,16 @@ class Compute:
         """Return the response of every row of `X`, an array or a tensor as `X` is one.
 
         Rows are computed in chunks over the threads, or in pieces that a device takes at once.
+        A first core with a third axis stands for several targets that have all others in common;
+        each has a column of responses then.
         """
+        if cores[0].ndim == 3:
+            return self._predict_several(X, cores, map_weights, layout)
         auto = PREDICTED_ROWS
         if not self.engine.takes_tensors:
             auto = auto_chunk_size(len(X), layout, cores[0].shape[1])
+        products = _PREDICTED_PRODUCTS[self.engine.takes_tensors]
+        auto = min(auto, max(_LEAST_PREDICTED, products // cores[0].shape[1]))
         parts = slices(len(X), self.chunk_size or auto)
 
         def predict(part: slice) -> Any:
@@ -226,6 +236,29 @@ class Compute:
 
         responses = self.workers.map(predict, parts)
         return array_namespace(X).concat(responses) if responses else np.empty(0)
+
+    def _predict_several(
+        self, X: Any, cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
+    ) -> Any:
+        """Return a column of responses for each first core."""
+        first, *others = cores
+        if self.engine.takes_tensors or not layout.is_tabled:
+            each = (np.ascontiguousarray(first[:, :, t]) for t in range(first.shape[2]))
+            columns = [self.predict(X, [core, *others], map_weights, layout) for core in each]
+            return array_namespace(X).stack(columns, axis=1)
+        rank = first.shape[1]
+
+        def predict(part: slice) -> NDArray[np.float64]:
+            own, *features = layout.factors(X[part], layout.maps[0])
+            Z = np.full((len(own), rank), map_weights[0])
+            for psi, core in zip(features, others, strict=True):
+                Z *= psi @ core
+            # Σᵢ ψᵢ Σᵣ zᵣ aᵢᵣₜ, one function of the first input after the other.
+            return np.asarray(sum(own[:, i, None] * (Z @ first[i]) for i in range(len(first))))
+
+        parts = slices(len(X), max(1, _TOGETHER // rank))
+        responses = self.workers.map(predict, parts)
+        return np.concatenate(responses) if responses else np.empty((0, first.shape[2]))
 
     def leverage(
         self,

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute, ComputeSpec
-from polyadic.features import FeatureMap, TensorLayout
+from polyadic.features import FeatureMap, PurePowerFeatures, TensorLayout
 from polyadic.model.als import Model
 from polyadic.model.losses import invert_link
 from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import TargetScaling
-from polyadic.rows.view import Member, standard_prediction
+from polyadic.rows.view import Member, respond_all, standard_prediction
 
 __all__ = [
     "InputSummary",
@@ -32,6 +32,7 @@ __all__ = [
     "beyond_range",
     "ignore_overflow",
     "map_shares",
+    "name_beside",
     "respond_on_host",
     "summarise_inputs",
 ]
@@ -154,8 +155,7 @@ def respond_on_host(
     compute: Compute, X: Any, model: Model, layout: TensorLayout
 ) -> NDArray[np.float64]:
     """Return the responses of a model at scaled rows as an array, a column a target."""
-    each = (compute.predict(X, cores, model.map_weights, layout) for cores in model.cores)
-    return np.column_stack([on_host(response) for response in each])
+    return on_host(respond_all(X, model, layout, compute.predict))
 
 
 def map_shares(
@@ -177,6 +177,12 @@ def map_shares(
         if variance > 0:
             shares[feature_map] += float((response * total).sum()) / variance
     return shares
+
+
+def name_beside(member: Member) -> str:
+    """Return what a member is that stands beside those of the mean."""
+    is_line = type(member.layout.maps[0]) is PurePowerFeatures
+    return "linear trend" if is_line else "sum over rows nearby"
 
 
 @dataclass(frozen=True)

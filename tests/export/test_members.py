@@ -186,3 +186,19 @@ def test_a_map_of_ones_own_needs_numbers_of_its_wave(rng):
     with pytest.raises(ValueError, match=r"feature map Cosines\(\), which ONNX cannot be told of"):
         graph_and_reference([member_of(layout, rng)], X)
     assert_alike([member_of(TensorLayout((Tones(2.0),), (Plain(3),) * 2), rng)], X)
+
+
+@pytest.mark.parametrize("sizes", [(4, 3, 5), (4,)])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_terms_that_outnumber_the_points_of_tables(n_targets, sizes):
+    rng = np.random.default_rng(0)
+    tables = [Tabled(Table.mercer("matern12", 0.5, n_basis=size)) for size in sizes]
+    layout = TensorLayout((MercerFeatures("matern12", 0.5),), (*tables[:1], Unused(), *tables[1:]))
+    member = member_of(layout, rng, rank=200, n_targets=n_targets, share=0.7)
+    first, others = member.model.cores[0][0], member.model.cores[0][1:]
+    cores = tuple([first * rng.standard_normal(200), *others] for _ in range(n_targets))
+    shared = Member(member.inputs, layout, Model(cores, member.model.map_weights), 0.7)
+    found, wanted = graph_and_reference(
+        [shared, member], rng.uniform(-0.2, 1.2, (40, len(layout.inputs)))
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-10 * np.abs(wanted).max())

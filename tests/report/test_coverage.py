@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyadic
+from polyadic.features import MercerFeatures
 from polyadic.report import Subject
 from polyadic.report._coverage import LEVELS, find_coverage, find_spread, wilson
 from polyadic.report._findings import find
@@ -89,10 +90,12 @@ def test_a_model_that_does_not_say_how_sure_it_is(model):
     assert "How sure it is" not in page
     assert "members say one by one" in page
     (size,) = [curve for curve in findings.inputs.curves if curve.name == "size"]
-    alone = []
-    for member in old.members_[: len(old.alpha_)]:
+    alone, n_members = [], len(old.alpha_)
+    near = [m for m in old.members_[n_members:] if type(m.layout.maps[0]) is MercerFeatures]
+    whole = sum(m.share for m in old.members_) - sum(m.share for m in near)
+    for member in old.members_[:n_members]:
         one = copy(old)
-        one.members_ = [replace(member, share=sum(m.share for m in old.members_))]
+        one.members_ = [replace(member, share=whole), *near]
         alone.append(one.predict(NEW.assign(size=size.points[5])).mean())
     assert size.low[5] == pytest.approx(min(alone))
     assert size.high[5] == pytest.approx(max(alone))

@@ -15,6 +15,7 @@ from polyadic.cli.measures import Fingerprint
 from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted
 from polyadic.estimators._sources import file_rows_to_predict
+from polyadic.members import name_beside
 from polyadic.report import Subject
 from polyadic.rows.holdout import row_hash
 from polyadic.sources.files.row_source import RowSource
@@ -192,8 +193,8 @@ def _list_facts(fitted: Fitted) -> list[tuple[str, str]]:
     data = fitted.notes.get("data")
     facts = [] if data is None else _describe_data(data)
     n_members = len(fitted.model.alpha_)
-    trend = " and a linear trend" if len(fitted.model.members_) > n_members else ""
-    return [*facts, ("members", f"{n_members}{trend}")]
+    beside = [f" and a {name_beside(each)}" for each in fitted.model.members_[n_members:]]
+    return [*facts, ("members", f"{n_members}{''.join(beside)}")]
 
 
 def _describe_data(data: Any) -> list[tuple[str, str]]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from polyadic.members import name_beside
+
 _MOST_SHOWN = 12  # inputs, before the others are folded up
 _KERNELS = {
     "matern12": "Matérn 1/2",
@@ -70,9 +72,9 @@ def _facts(estimator: Any) -> list[str]:
         return [*facts, "nothing but their mean: the inputs say nothing about the target"]
     ranks = estimator.rank_.tolist()
     several = f"{len(ranks)} members of rank" if len(ranks) > 1 else "rank"
-    # A linear trend is a member too, but has no rank that was chosen.
-    trend = " and a linear trend" if len(members) > len(ranks) and members[-1].share else ""
-    facts.append(f"{several} {' and '.join(map(str, sorted(set(ranks))))}{trend}")
+    # A linear trend is a member too, but has no rank that was chosen; nor have rows nearby.
+    beside = [f" and a {name_beside(each)}" for each in members[len(ranks) :] if each.share]
+    facts.append(f"{several} {' and '.join(map(str, sorted(set(ranks))))}{''.join(beside)}")
     error = held_out_error(estimator)
     return facts if error is None else [*facts, f"{error[0]} {error[1]:.3g} on rows held out"]
 

@@ -3,7 +3,8 @@
 A prediction is a sum of terms.  A term is a product of factors, n × rank, times a matrix that
 has a column for each target, in which weights of maps, shares of members and units are one.
 Terms whose factors have the same bases are one term of a greater rank: those of several targets,
-and of members that see the inputs alike.
+and of members that see the inputs alike.  A member that remembers rows has a term for each, and is
+computed for all targets at once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from polyadic.export._factors import Basis, Factor, Lookup, factors_of, product_of, sum_of
 from polyadic.export._graph import Graph
 from polyadic.export._rows import Rows, inputs_of, scale
+from polyadic.features.tables import N_KNOTS
 from polyadic.members import Member
 
 
@@ -63,11 +65,15 @@ def respond(graph: Graph, X: Rows, members: Sequence[Member], columns: NDArray[n
     of members × targets × columns.
     """
     merged: dict[Any, Term] = {}
+    found: list[str] = []
     for member, of_member in zip(members, columns, strict=True):
+        if _remembers_rows(member):
+            found.append(_sum_over_rows(graph, X, member, of_member))
+            continue
         for term in _terms(graph, X, member, of_member):
             key = term.X, term.bases
             merged[key] = merged[key] + term if key in merged else term
-    found = [_compute(graph, term) for term in merged.values()]
+    found += [_compute(graph, term) for term in merged.values()]
     if not found:  # maps that have no weight
         return repeat_row(graph, np.zeros(columns.shape[2]), X.name, 1)
     while len(found) > 1:
@@ -80,6 +86,42 @@ def repeat_row(graph: Graph, row: NDArray[np.float64], rows: str, axis: int) -> 
     n_rows = graph.add("Slice", graph.add("Shape", rows), [axis], [axis + 1])
     shape = graph.add("Concat", n_rows, [len(row)], axis=0)
     return graph.add("Expand", row[None], shape)
+
+
+def _remembers_rows(member: Member) -> bool:
+    """Whether terms outnumber the points of tables, which times a core are larger than both then.
+
+    Targets of such a member must have all cores but the first in common.
+    """
+    cores = member.model.cores
+    shares = len(cores) == 1 or member.model.first_cores is not None
+    return shares and member.layout.is_tabled and cores[0][0].shape[1] > N_KNOTS
+
+
+def _sum_over_rows(graph: Graph, X: Rows, member: Member, columns: NDArray[np.float64]) -> str:
+    """Return Σᵢ ψᵢ Σᵣ zᵣ aᵢᵣ, n × columns, with ψ the features of the first input.
+
+    Those of the others times their cores are multiplied into z.
+    """
+    layout, cores = member.layout, member.model.cores
+    scaled = scale(graph, X, member.inputs, sorted(set(layout.core_inputs)))
+    bases = factors_of(layout, layout.maps[0], [np.eye(size) for size in layout.core_sizes])
+    own, *others = (product_of(graph, scaled, [each])[0] for each in bases)
+    first = np.stack([each[0] for each in cores], axis=2)
+    first = first @ (member.share * member.model.map_weights[0] * columns)
+    parts = [
+        graph.add("MatMul", each, core) for each, core in zip(others, cores[0][1:], strict=True)
+    ]
+    if not parts:
+        return graph.add("Squeeze", graph.add("MatMul", own, first.sum(axis=1)), [0])
+    while len(parts) > 1:
+        parts[:2] = [graph.add("Mul", *parts[:2])]
+    total = ""
+    for i, of_function in enumerate(first):
+        psi = graph.add("Slice", own, [i], [i + 1], [2])
+        said = graph.add("Mul", psi, graph.add("MatMul", parts[0], of_function))
+        total = graph.add("Add", total, said) if total else said
+    return graph.add("Squeeze", total, [0])
 
 
 def _terms(graph: Graph, X: Rows, member: Member, columns: NDArray[np.float64]) -> list[Term]:

@@ -104,6 +104,14 @@ class Model:
     cores: tuple[Cores, ...]
     map_weights: NDArray[np.float64]
 
+    @property
+    def first_cores(self) -> NDArray[Any] | None:
+        """The first core of each target along a third axis, if targets share all other cores."""
+        others = [[id(core) for core in cores[1:]] for cores in self.cores]
+        if len(others) < 2 or not others[0] or any(each != others[0] for each in others):
+            return None
+        return np.stack([cores[0] for cores in self.cores], axis=2)
+
 
 Targets: TypeAlias = Sequence[Samples] | LossRows
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import short_name
 from polyadic.inspection._inputs import Input, list_inputs
+from polyadic.members import name_beside
 from polyadic.report._classes import ClassErrors, find_class_errors
 from polyadic.report._coverage import Coverage, find_coverage
 from polyadic.report._errors import Errors, find_errors
@@ -200,20 +201,21 @@ def as_json(subject: Subject, findings: Findings) -> dict[str, Any]:
 
 
 def _describe_members(model: Any) -> list[MemberFacts]:
-    """Describe all members; the last ones of old files, which have no α, are linear trends."""
+    """Describe all members; those beside the mean have no α."""
     found = []
     for index, member in enumerate(model.members_):
         layout = member.layout
         maps = [short_name(feature_map) for feature_map in layout.maps]
-        is_trend = index >= len(model.alpha_)
-        name = "linear trend" if is_trend else maps[0] if len(maps) == 1 else f"{len(maps)} maps"
+        is_beside = index >= len(model.alpha_)
+        name = maps[0] if len(maps) == 1 else f"{len(maps)} maps"
+        name = name_beside(member) if is_beside else name
         found.append(
             MemberFacts(
                 name,
                 max(layout.n_basis),
                 _count_used(member),
                 int(member.model.cores[0][0].shape[1]),
-                None if is_trend else float(model.alpha_[index]),
+                None if is_beside else float(model.alpha_[index]),
                 float(member.share),
             )
         )

@@ -21,6 +21,7 @@ from polyadic.inspection._losses import measure_of
 from polyadic.inspection._means import mean_outputs
 from polyadic.inspection._outputs import Output, check_output
 from polyadic.inspection._terms import Group, respond_rows
+from polyadic.members import name_beside
 from polyadic.report._coverage import find_spread, has_uncertainty
 from polyadic.report._points import Points, choose_points, common_points, group_rare
 from polyadic.report._residuals import Residuals, find_residuals
@@ -298,12 +299,17 @@ def _add_interval(curve: Curve, model: Any, X: NDArray[np.float64], points: Poin
 
 
 def members_alone(model: Any) -> list[Any]:
-    """Return models of one member each, which predicts in place of all; a trend is none of them."""
-    whole = sum(member.share for member in model.members_)
+    """Return models in which one member predicts in place of all, and of a linear trend.
+
+    What rows nearby say comes on top.
+    """
+    mean, beside = model.members_[: len(model.alpha_)], model.members_[len(model.alpha_) :]
+    near = [member for member in beside if name_beside(member) != "linear trend"]
+    whole = sum(m.share for m in model.members_) - sum(m.share for m in near)
     found = []
-    for member in model.members_[: len(model.alpha_)]:
+    for member in mean:
         alone = copy(model)
-        alone.members_ = [replace(member, share=whole)]
+        alone.members_ = [replace(member, share=whole), *near]
         found.append(alone)
     return found
 

@@ -18,7 +18,8 @@ from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.statistics import Statistics
 
-# Returns the response of a model at scaled rows: (X, cores, map_weights, layout) ─► n numbers.
+# Returns the response of a model at scaled rows: (X, cores, map_weights, layout) ─► n numbers, or
+# n × T where the first core has a third axis, of T targets.
 Respond = Callable[..., Any]
 
 
@@ -36,6 +37,20 @@ class Member:
         scaled, model = self.inputs.apply(X), self.model
         response = respond(scaled, model.cores[target], model.map_weights, self.layout)
         return self.share * to_device(response, X.device)  # rows may wait on the host
+
+    def respond_all(self, X: Any, respond: Respond) -> Any:
+        """Return the member's share of all standardised predictions, a column a target."""
+        response = respond_all(self.inputs.apply(X), self.model, self.layout, respond)
+        return self.share * to_device(response, X.device)
+
+
+def respond_all(X: Any, model: Model, layout: TensorLayout, respond: Respond) -> Any:
+    """Return the responses of a model at scaled rows, a column a target."""
+    first = model.first_cores
+    if first is not None:
+        return respond(X, [first, *model.cores[0][1:]], model.map_weights, layout)
+    columns = [respond(X, cores, model.map_weights, layout) for cores in model.cores]
+    return array_namespace(columns[0]).stack(columns, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +147,26 @@ class View:
             weight = weight * as_double(rows.weight)
         return Rows(X, y - offset, weight)
 
+    def standard_targets(self, y: Any) -> NDArray[np.float64]:
+        """Return standardised targets on the host, a column each."""
+        columns = [on_host(self.targets.apply(y[:, t], t)) for t in range(y.shape[1])]
+        return np.column_stack(columns)
+
+    def label_contrasts(self, y: Any) -> NDArray[np.float64]:
+        """Return labels less the shares of their classes on the host, a column a response.
+
+        That is where the loss pulls each response from its start.
+        """
+        assert self.loss is not None
+        y = on_host(self.loss_targets(y))
+        starts = [np.full(len(y), float(start)) for start in self.targets.mean]
+        context = self.loss.context(starts)
+        columns = []
+        for target, f in enumerate(starts):
+            goal, curvature = self.loss.linearise(y, f, target, context)
+            columns.append(curvature * (goal - f))
+        return np.column_stack(columns)
+
     def context(self, rows: Rows, X: Any, respond: Respond) -> Any:
         """Return what working responses need to know of all responses of a row, if anything."""
         if self.loss is None or not self.loss.couples:
@@ -186,11 +221,9 @@ class View:
 
 def member_responses(members: Sequence[Member], X: Any, respond: Respond) -> Iterator[Any]:
     """Yield the share of each member that has one, for rows in their own units, column a target."""
-    xp = array_namespace(X)
     for member in members:
         if member.share:
-            targets = range(len(member.model.cores))
-            yield xp.stack([member.respond(X, t, respond) for t in targets], axis=1)
+            yield member.respond_all(X, respond)
 
 
 def standard_prediction(members: Sequence[Member], X: Any, respond: Respond) -> Any:

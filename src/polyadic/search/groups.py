@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from polyadic.model.als import Model, Targets
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part, hash_rows
+from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import Statistics
 from polyadic.rows.view import Member, View, standard_prediction
 from polyadic.search.errors import HeldOut
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import MOST_OUTPUTS, loss_trend
+from polyadic.search.near import Known, NearPart
 from polyadic.search.trend import linear_trend
 from polyadic.sources.data import Data
 
@@ -29,6 +32,7 @@ MOST_STRETCH, _STRETCH_ROWS = 3.0, 20_000
 _MOST_LOSS = 50.0
 _FOLD_SEED = 7  # of the folds of held-out rows
 _TRAINING_ROWS = 2_000  # that held-out rows are compared with
+_NEAR_JUDGES = 3_000  # held-out rows that judge what rows nearby say, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,23 @@ class Seat:
     def member(self, model: Model, share: float) -> Member:
         """Return the member that has this model."""
         return Member(self.features.scaling, self.features.layout, model, share)
+
+
+def _respond_to(
+    X: Any, compute: Compute, pairs: Sequence[tuple[Seat, Model]]
+) -> list[NDArray[np.float64]]:
+    """Return what members say of rows in their own units."""
+    return [
+        respond_on_host(compute, seat.view.inputs.apply(X), model, seat.features.layout)
+        for seat, model in pairs
+    ]
+
+
+def to_remember(rows: Rows, view: View, said: NDArray[np.float64] | None) -> Known:
+    """Return what rows nearby may tell: what is left over after what is said, or their labels."""
+    weight = np.ones(len(rows)) if rows.weight is None else on_host(rows.weight)
+    y = view.label_contrasts(rows.y) if said is None else view.standard_targets(rows.y) - said
+    return Known(on_host(rows.X), y, weight / weight.mean())
 
 
 class Group:
@@ -71,8 +92,7 @@ class Group:
         self._own_weight = None if rows.weight is None else on_host(rows.weight)
         self._loss, self._start = view.loss, np.zeros(data.n_targets)
         if view.loss is None:
-            targets = [view.targets.apply(rows.y[:, t], t) for t in range(data.n_targets)]
-            self._y = np.column_stack([on_host(each) for each in targets])
+            self._y = view.standard_targets(rows.y)
         else:
             self._y = on_host(view.loss_targets(rows.y))
             self._start = self._start if view.loss.is_relative else view.targets.mean
@@ -108,29 +128,20 @@ class Group:
         shares: tuple[float, float],
         predict: Callable[[NDArray[np.float64]], NDArray[np.float64]],
         units: NDArray[np.float64],
+        near: Member | None = None,
     ) -> HeldOut:
         """Return what some members say of the held-out rows, and how wrong they are there.
 
-        `predict` makes predictions in the targets' own units of responses.
+        `predict` makes predictions in the targets' own units of responses, and `near` is what
+        rows nearby add to these.
         """
         known = self.levels[0]
-        trend = self._trend() if shares[1] else None
         rows = known.gather_about(_TRAINING_ROWS, seed=3)
-
-        def say(X: Any, responses: list[NDArray[np.float64]]) -> tuple[list[Any], Any]:
-            said = [shares[0] / len(responses) * each for each in responses if shares[0]]
-            total = np.zeros_like(responses[0]) + sum(said)
-            if trend is not None:
-                line = standard_prediction([trend], X, compute.predict)
-                total = total + shares[1] * on_host(line)
-            return said, total
-
-        said, total = say(self._X, [self.respond(compute, *pair) for pair in pairs])
-        on_training_rows = [
-            respond_on_host(compute, seat.view.inputs.apply(rows.X), model, seat.features.layout)
-            for seat, model in pairs
-        ]
-        trained = on_host(rows.y) - predict(say(rows.X, on_training_rows)[1])
+        held = [self.respond(compute, *pair) for pair in pairs]
+        said, total = self._say(compute, self._X, held, shares, near)
+        trained = on_host(rows.y) - predict(
+            self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares, near)[1]
+        )
         weight = None if rows.weight is None else on_host(rows.weight)
         return HeldOut(
             self._X,
@@ -142,6 +153,49 @@ class Group:
             known,
             np.average((trained / units) ** 2, axis=0, weights=weight),
         )
+
+    def near_part(
+        self,
+        compute: Compute,
+        pairs: Sequence[tuple[Seat, Model]],
+        shares: tuple[float, float],
+        most: int,
+    ) -> NearPart:
+        """Return `most` rows to train on, to be remembered, and rows held out, to judge by."""
+        known, said = self.levels[0], None
+        rows = known.gather_about(most, seed=3)
+        if self._loss is None:
+            said = self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares)[1]
+        held = [self.respond(compute, *pair) for pair in pairs]
+        total = self._say(compute, self._X, held, shares)[1]
+        step = -(-len(self) // _NEAR_JUDGES)
+        weight = np.ones(len(self)) if self._weight is None else self._weight
+        y = self._y[::step]
+        return NearPart(
+            to_remember(rows, known.view, said),
+            on_host(self._X)[::step],
+            weight[::step] / weight[::step].mean(),
+            total[::step],
+            (lambda f: y - f) if self._loss is None else partial(self._losses, step=step),
+        )
+
+    def _say(
+        self,
+        compute: Compute,
+        X: Any,
+        responses: list[NDArray[np.float64]],
+        shares: tuple[float, float],
+        near: Member | None = None,
+    ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+        """Return what members say, their shares included, and all that is said of some rows."""
+        said = [shares[0] / len(responses) * each for each in responses if shares[0]]
+        total = np.zeros_like(responses[0]) + sum(said)
+        if shares[1]:
+            line = standard_prediction([self._trend()], X, compute.predict)
+            total = total + shares[1] * on_host(line)
+        if near is not None:
+            total = total + on_host(standard_prediction([near], X, compute.predict))
+        return said, total
 
     def apart(self) -> tuple[Any, Statistics]:
         """Return the inputs that are held out, and what is known of the rows to train on."""
@@ -164,20 +218,25 @@ class Group:
         return float(np.average((residual**2).mean(axis=1), weights=self._weight))
 
     def mean_loss(self, response: NDArray[np.float64], step: int = 1) -> float:
-        """Return the mean loss of responses, a column each; of every so many rows alone.
+        """Return the mean loss of responses, a column each; of every so many rows alone."""
+        losses = self._losses(response[::step], step)
+        return float(
+            np.average(losses, weights=None if self._weight is None else self._weight[::step])
+        )
+
+    def _losses(self, response: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        """Return the loss of every so many rows for their responses.
 
         Classes of few rows are doubted, and under a robust loss no row costs more than many.
         """
         assert self._loss is not None
-        f, y = response[::step] + self._start, self._y[::step]
+        f, y = response + self._start, self._y[::step]
         losses = self._loss.total(y, iter(f.T))
         losses = losses + self._loss.doubt(iter(f.T), self._start) / len(losses)
         if self._loss.is_robust and np.median(losses) > 0:
             # What far rows cost says nothing of a model, and would drown what it gains on others.
             losses = np.minimum(losses, _MOST_LOSS * np.median(losses))
-        return float(
-            np.average(losses, weights=None if self._weight is None else self._weight[::step])
-        )
+        return np.asarray(losses)
 
     def _stretched_loss(self, response: NDArray[np.float64]) -> float:
         """Return the least mean loss of responses times a number, which some rows tell."""

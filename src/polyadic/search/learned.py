@@ -60,6 +60,8 @@ _FILLING_ROWS = 20_000  # rows from which gaps are learned to be filled in
 _MOST_LEVELS = 512  # of a category that have a row of their own, the most frequent ones
 # A target whose fourth moment is beyond this has heavy tails; that of a normal one is 3.
 _HEAVY = 6.0
+# Of a kernel of short reach: functions with smaller eigenvalues are left out.
+_LEAST_OF_SHORT, _PAIRED_ROWS = 1e-3, 400
 # An input takes part if its kernel varies by this much of what the most relevant one does.
 _LEAST_VARIATION = 1e-3
 
@@ -336,6 +338,56 @@ class _Category:
             least=least,
             most=_MOST_LEVELS,
         )
+
+
+def short_tables(
+    features: LearnedFeatures,
+    inputs: Inputs,
+    X: NDArray[np.float64],
+    reach: float,
+    of_all: bool = False,
+) -> TensorLayout | None:
+    """Return tables of a kernel that falls alike along inputs, or None if none of them varies.
+
+    The kernel of two rows at the usual distance is exp(−1/reach).  Inputs are those that features
+    were learned of, or all of them.
+    """
+    scaled, used = np.asarray(features.scaling.apply(X)), features.layout.inputs
+    n_levels = (*inputs.n_levels, *(2 for _ in features.scaling.flagged))
+    axes: dict[int, tuple[NDArray[np.float64], tuple[float, float]]] = {}
+    distance = np.zeros((min(len(X), _PAIRED_ROWS),) * 2)
+    for d, (x, each) in enumerate(zip(scaled.T, used, strict=True)):
+        if each.table is None and not of_all:
+            continue
+        known, ends = x[~np.isnan(x)], (0.0, 1.0)
+        if not n_levels[d]:
+            if not known.size or known.min() == known.max():
+                continue
+            ends = float(known.min()), float(known.max())
+            if each.table is not None and each.table.n_basis > 1:
+                ends = each.table.low, each.table.high
+            x = np.nan_to_num((x - ends[0]) / (ends[1] - ends[0]), nan=0.5)
+        axes[d] = x, ends
+        some = np.nan_to_num(x[:_PAIRED_ROWS], nan=-1.0)  # a missing level is one more
+        distance += np.minimum(np.abs(some[:, None] - some), 1)
+    length = reach * float(np.median(distance))
+    if length <= 0:
+        return None
+
+    def short(d: int) -> Tabled | Unused:
+        if d not in axes:
+            return Unused()
+        axis: _Number | _Category
+        x, ends = axes[d]
+        if n_levels[d]:
+            axis = _Category.of(x, None, n_levels[d], length)
+        else:
+            mass = point_mass(positions(x, 0.0, 1.0), N_KNOTS, None)
+            axis = _Number("matern12", length, ends, mass, 0.5)
+        return Unused() if axis.is_constant else Tabled(axis.table(None, _LEAST_OF_SHORT))
+
+    layout = tuple(short(d) for d in range(len(used)))
+    return TensorLayout((MercerFeatures("matern12", length),), layout)
 
 
 def has_heavy_tails(y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.bool_]:

@@ -26,12 +26,14 @@ from polyadic.compute import Compute
 from polyadic.members import Reach, ignore_overflow
 from polyadic.model import als, cpd
 from polyadic.model.losses import invert_link
-from polyadic.rows.view import Member
+from polyadic.rows.arrays import on_host
+from polyadic.rows.view import Member, standard_prediction
 from polyadic.samples.workers import Workers
 from polyadic.search.errors import learn_reach, learn_uncertainty
-from polyadic.search.groups import MOST_STRETCH, Group, Seat
+from polyadic.search.groups import MOST_STRETCH, Group, Seat, to_remember
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import loss_trend
+from polyadic.search.near import LEAST_NEAR_ROWS, NEAR_ROWS, NearRows, choose_near_rows
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.shares import likely_shares, shrunk_shares
 from polyadic.search.trend import linear_trend
@@ -50,6 +52,9 @@ _FACTORS_OF_MANY_ROWS = 1 / 16, 1 / 256  # few rows make noise seem larger than 
 _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
 _LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
+
+# What held-out rows have judged: a trial, its shares, and what rows nearby add to it, if anything.
+_Judged = tuple[Trial, tuple[float, float], tuple[NearRows, list[Member]] | None]
 
 
 class Search:
@@ -121,7 +126,7 @@ class Search:
         self._spent, self._level, self._step = 0.0, 0, 1 / _STEP
         self.targets = data.view.targets
         self.best: Trial | None = None
-        self._judged: tuple[Trial, tuple[float, float]] | None = None  # by the held-out rows
+        self._judged: _Judged | None = None  # by the held-out rows
         self.log: list[dict[str, Any]] = []
 
     def _group(self, seed: int) -> Group:
@@ -353,7 +358,10 @@ class Search:
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         shares = self._shares(trial)
-        self._judged = trial, shares
+        near = self._near_rows(trial, shares)
+        if near is not None:
+            shares = near[0].shares[0] * shares[0], near[0].shares[0] * shares[1]
+        self._judged = trial, shares, near
         if not self._is_late():
             alphas = self._alphas(trial)
 
@@ -382,7 +390,45 @@ class Search:
         if shares[1]:
             trend = loss_trend(self._data) if self._has_loss else linear_trend(self._data)
             members.append(replace(trend, share=shares[1]))
+        if near is not None:
+            rows, said = self._data.gather_about(self._most_near_rows, seed=3), None
+            if not self._has_loss:
+                said = on_host(standard_prediction(members, rows.X, self._compute.predict))
+            members.append(near[0].member(to_remember(rows, self._data.view, said)))
         return members
+
+    @property
+    def _most_near_rows(self) -> int:
+        return int(NEAR_ROWS * min(1.0, self._settings.effort))
+
+    def _near_rows(
+        self, trial: Trial, shares: tuple[float, float]
+    ) -> tuple[NearRows, list[Member]] | None:
+        """Return how rows nearby are taken into account, and what they add in each group.
+
+        Nothing where users fixed the model, nor where rows are so many that few are near to any.
+        """
+        loss = self._data.view.loss
+        fixed = self._settings.rank, self._settings.alpha, self._settings.n_basis
+        suits = (
+            (loss is None or loss.stretches)
+            and shares[0] > 0
+            and fixed == (None, None, None)
+            and min(self._most_near_rows, self._data.n_distinct) >= LEAST_NEAR_ROWS
+            and self._data.n_distinct <= FEW_ROWS
+        )
+        if not suits or self._is_late():
+            return None
+        pairs = list(zip(self.seats, trial.models, strict=True))
+        chosen = [self._members_of(pairs, trial.ways, g) for g in range(len(self._groups))]
+        parts = [
+            group.near_part(self._compute, some, shares, self._most_near_rows)
+            for group, some in zip(self._groups, chosen, strict=True)
+            if some
+        ]
+        features = next(seat.features for seat in self.seats if seat.way in trial.ways)
+        near = choose_near_rows(parts, features, self._data.inputs, self._has_loss)
+        return None if near is None else (near, [near.member(part.known) for part in parts])
 
     def uncertainty(self, members: Sequence[Member]) -> Uncertainty | None:
         """Return how sure the members that the search has returned are; None for classes.
@@ -392,7 +438,7 @@ class Search:
         loss = self._data.view.loss
         if self._judged is None or (loss is not None and loss.stretches):
             return None
-        trial, shares = self._judged
+        trial, shares, near = self._judged
 
         def predict(response: NDArray[np.float64]) -> NDArray[np.float64]:
             y = self.targets.undo(response)
@@ -401,10 +447,11 @@ class Search:
         pairs = list(zip(self.seats, trial.models, strict=True))
         chosen = [self._members_of(pairs, trial.ways, g) for g in range(len(self._groups))]
         units = self._data.statistics.targets.scaling().scale
+        judges = [pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]
+        beside = [None] * len(judges) if near is None else near[1]
         held = [
-            group.held_out(self._compute, some, shares, predict, units)
-            for group, some in zip(self._groups, chosen, strict=True)
-            if some
+            group.held_out(self._compute, some, shares, predict, units, each)
+            for (group, some), each in zip(judges, beside, strict=True)
         ]
         features = next(seat.features for seat in self.seats if seat.way in trial.ways)
         return learn_uncertainty(held, self._data, features, members, units, self._compute)
