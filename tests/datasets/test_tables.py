@@ -6,7 +6,9 @@ import hashlib
 import json
 import shutil
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +35,9 @@ def no_network(monkeypatch):
 def serve_from(monkeypatch, address):
     from sklearn.datasets import _openml
 
-    monkeypatch.setattr(_openml.time, "sleep", lambda seconds: None)  # between retries
+    # Between retries; whatever else is running in this process may sleep.
+    awake = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
+    monkeypatch.setattr(_openml, "time", awake)
     for name in ("_DATA_INFO", "_DATA_FEATURES", "_DATA_QUALITIES"):
         path = getattr(_openml, name).split("openml.org", 1)[1]
         monkeypatch.setattr(_openml, name, address + path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,9 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GroupKFold, KFold
 
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV
+from polyadic.estimators import _automatic, _base, _members
 from polyadic.model import als
+from polyadic.search import search
 from polyadic.search.search import Search
 from tests.small import MAPS, data_of
 
@@ -76,6 +79,13 @@ def test_a_fit_of_another_kind_leaves_nothing_of_the_old_one():
 # Time.
 
 
+def follow(clock, monkeypatch):
+    """Let fits read a clock; whatever else is running in this process keeps its own."""
+    own = SimpleNamespace(**{**vars(time), "monotonic": lambda: clock[0]})
+    for module in (_automatic, _base, _members, search):
+        monkeypatch.setattr(module, "time", own)
+
+
 def test_a_fit_comes_to_an_end_when_its_time_is_over(monkeypatch):
     X, y = problem()
     clock = [0.0]
@@ -86,7 +96,7 @@ def test_a_fit_comes_to_an_end_when_its_time_is_over(monkeypatch):
         return train(self, *arguments)
 
     monkeypatch.setattr(Search, "_best_epoch", tick)
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    follow(clock, monkeypatch)
     options = {"n_estimators": 2, "n_jobs": 1, "random_state": 0}
     counts = []
     for max_time in (None, 3.5, 1e-9):
@@ -111,7 +121,7 @@ def test_named_maps_stop_at_their_time_too(monkeypatch):
         return epochs(*arguments)
 
     monkeypatch.setattr(als, "_add_epoch", tick)
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    follow(clock, monkeypatch)
     settings = {**SMALL, "max_iter": 50, "tol": 0.0, "n_jobs": 1}
     model = FeatureLearningRegressor(MAPS, **settings, max_time=5).fit(X, y)
     assert model.n_iter_ == 6
