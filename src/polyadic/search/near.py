@@ -223,12 +223,7 @@ def _factors(
     layout: TensorLayout, features: LearnedFeatures, X: NDArray[np.float64]
 ) -> list[NDArray[np.float64]]:
     """Return the features of each input that takes part, for rows in their own units."""
-    scaled = np.asarray(features.scaling.apply(X))
-    return [
-        np.asarray(each.table.features(scaled[:, d]))
-        for d, each in enumerate(layout.inputs)
-        if each.table is not None
-    ]
+    return layout.factors(features.scaling.apply(X), layout.maps[0])
 
 
 def _product(

@@ -33,7 +33,7 @@ from polyadic.search.errors import learn_reach, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat, to_remember
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import loss_trend
-from polyadic.search.near import LEAST_NEAR_ROWS, NEAR_ROWS, NearRows, choose_near_rows
+from polyadic.search.near import LEAST_NEAR_ROWS, NEAR_ROWS, Known, NearRows, choose_near_rows
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.shares import likely_shares, shrunk_shares
 from polyadic.search.trend import linear_trend
@@ -53,8 +53,9 @@ _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
 _LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
 
-# What held-out rows have judged: a trial, its shares, and what rows nearby add to it, if anything.
-_Judged = tuple[Trial, tuple[float, float], tuple[NearRows, list[Member]] | None]
+# What held-out rows have judged: a trial, its shares, and how rows nearby are taken into account,
+# with those of each group, if at all.
+_Judged = tuple[Trial, tuple[float, float], tuple[NearRows, list[Known]] | None]
 
 
 class Search:
@@ -403,8 +404,8 @@ class Search:
 
     def _near_rows(
         self, trial: Trial, shares: tuple[float, float]
-    ) -> tuple[NearRows, list[Member]] | None:
-        """Return how rows nearby are taken into account, and what they add in each group.
+    ) -> tuple[NearRows, list[Known]] | None:
+        """Return how rows nearby are taken into account, and which these are in each group.
 
         Nothing where users fixed the model, nor where rows are so many that few are near to any.
         """
@@ -419,16 +420,23 @@ class Search:
         )
         if not suits or self._is_late():
             return None
-        pairs = list(zip(self.seats, trial.models, strict=True))
-        chosen = [self._members_of(pairs, trial.ways, g) for g in range(len(self._groups))]
         parts = [
             group.near_part(self._compute, some, shares, self._most_near_rows)
-            for group, some in zip(self._groups, chosen, strict=True)
-            if some
+            for group, some in self._judges(trial)
         ]
-        features = next(seat.features for seat in self.seats if seat.way in trial.ways)
+        features = self._first_features(trial)
         near = choose_near_rows(parts, features, self._data.inputs, self._has_loss)
-        return None if near is None else (near, [near.member(part.known) for part in parts])
+        return None if near is None else (near, [part.known for part in parts])
+
+    def _judges(self, trial: Trial) -> list[tuple[Group, list[tuple[Seat, als.Model]]]]:
+        """Return the groups that judge a trial, and the members of its mean in each."""
+        pairs = list(zip(self.seats, trial.models, strict=True))
+        chosen = (self._members_of(pairs, trial.ways, g) for g in range(len(self._groups)))
+        return [(group, some) for group, some in zip(self._groups, chosen, strict=True) if some]
+
+    def _first_features(self, trial: Trial) -> LearnedFeatures:
+        """Return the best way to see the inputs that a trial predicts with."""
+        return next(seat.features for seat in self.seats if seat.way in trial.ways)
 
     def uncertainty(self, members: Sequence[Member]) -> Uncertainty | None:
         """Return how sure the members that the search has returned are; None for classes.
@@ -444,16 +452,16 @@ class Search:
             y = self.targets.undo(response)
             return np.asarray(y if loss is None else invert_link(loss.link, y))
 
-        pairs = list(zip(self.seats, trial.models, strict=True))
-        chosen = [self._members_of(pairs, trial.ways, g) for g in range(len(self._groups))]
         units = self._data.statistics.targets.scaling().scale
-        judges = [pair for pair in zip(self._groups, chosen, strict=True) if pair[1]]
-        beside = [None] * len(judges) if near is None else near[1]
+        judges = self._judges(trial)
+        beside: list[Member | None] = [None] * len(judges)
+        if near is not None:
+            beside = [near[0].member(known) for known in near[1]]
         held = [
             group.held_out(self._compute, some, shares, predict, units, each)
             for (group, some), each in zip(judges, beside, strict=True)
         ]
-        features = next(seat.features for seat in self.seats if seat.way in trial.ways)
+        features = self._first_features(trial)
         return learn_uncertainty(held, self._data, features, members, units, self._compute)
 
     def reach(self, members: Sequence[Member]) -> Reach | None:
