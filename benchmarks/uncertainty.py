@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -25,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import machine
-from benchmarks.report import BEGIN, END, table
+from benchmarks.classes import single_thread
+from benchmarks.report import put, table
 
 PBP = ("concrete", "energy", "power", "wine-red", "yacht")
 ASKED_OF_PBP = {"concrete": 0.05, "energy": -1.75, "power": -0.10, "wine-red": 1.05, "yacht": -2.5}
 COVERAGES = (0.5, 0.8, 0.9, 0.95)
+COST_ROWS = (300, 10_000)
 OURS, PROCESS, NGBOOST, BOOSTING, CQR = "polyadic", "process", "ngboost", "boosting", "cqr"
 TITLES = {
     OURS: "polyadic",
@@ -46,19 +47,28 @@ def main() -> None:
     if arguments.pack is not None:
         np.savez_compressed(arguments.pack, **dict(_columns(arguments.data)))
         return
-    path = arguments.out / "uncertainty.json"
-    results = json.loads(path.read_text()) if path.exists() else {"sets": {}}
-    if not arguments.report:
-        results["machine"] = machine.describe()
-        for (name, split, model), outcome in run(arguments):
-            models = results["sets"].setdefault(name, {})
-            models.setdefault(model, {})[str(split)] = outcome
-            path.write_text(json.dumps(results, indent=1) + "\n")
-            print(name, split, model, outcome, flush=True)
-    page = arguments.out / "uncertainty.md"
-    text = page.read_text() if page.exists() else f"# Uncertainty\n\n{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{write(results)}\n\n{END}{after}")
+    if arguments.report:
+        keep(arguments.out)
+        return
+    sets = results(arguments.out).get("sets", {})
+    for (name, split, model), outcome in run(arguments):
+        sets.setdefault(name, {}).setdefault(model, {})[str(split)] = outcome
+        keep(arguments.out, sets=sets, machine=machine.describe())
+        print(name, split, model, outcome, flush=True)
+
+
+def results(out: Path) -> dict[str, Any]:
+    """Return what has been measured so far."""
+    path = out / "uncertainty.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def keep(out: Path, **parts: Any) -> None:
+    """Keep what was measured, and write the page of all of it."""
+    found = {**results(out), **parts}
+    (out / "uncertainty.json").write_text(json.dumps(found, indent=1) + "\n")
+    put(write(found), out / "uncertainty.md", "Uncertainty")
 
 
 def run(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, int, str], dict[str, Any]]]:
@@ -79,17 +89,13 @@ def run(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, int, str], d
             for model in models
         ]
     context = get_context("spawn")
-    with ProcessPoolExecutor(arguments.jobs, context, initializer=_single_thread) as pool:
+    with ProcessPoolExecutor(arguments.jobs, context, initializer=single_thread) as pool:
         waiting = {}
         for _, name, split, model in sorted(todo, reverse=True):
             X, y, test = data[f"{name}/X"], data[f"{name}/y"], _test_rows(data, name, split)
             waiting[pool.submit(measure, model, X, y, test)] = (name, split, model)
         for each in as_completed(waiting):
             yield waiting[each], each.result()
-
-
-def _single_thread() -> None:
-    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 
 def _test_rows(data: dict[str, Any], name: str, split: int) -> NDArray[np.bool_]:
@@ -186,9 +192,13 @@ MODELS: dict[str, Callable[..., Any]] = {
 }
 
 
-def write(results: dict[str, Any]) -> str:
+def write(found: dict[str, Any]) -> str:
     """Return the tables of the page."""
-    sets = results["sets"]
+    parts = {"sets": _write_sets, "quarters": _write_quarters, "costs": _write_costs}
+    return "\n\n".join(write(found[part]) for part, write in parts.items() if part in found)
+
+
+def _write_sets(sets: dict[str, Any]) -> str:
     official = [
         [name, *_shown(_mean(sets[f"pbp/{name}"][OURS], "nll")), ASKED_OF_PBP[name],
          len(sets[f"pbp/{name}"][OURS])]
@@ -218,6 +228,27 @@ def write(results: dict[str, Any]) -> str:
     heads = ["set", *(f"{each:.0%}" for each in COVERAGES), "width", "width of quantile boosting"]
     text += [table([*heads, "its coverage"], rows)]
     return "\n".join(text)
+
+
+def _write_quarters(problems: dict[str, Any]) -> str:
+    """Return how far coverage is from nominal at most, in a quarter of the predicted widths."""
+    rows = []
+    for name, sizes in problems.items():
+        for n_rows, draws in sorted(sizes.items(), key=lambda each: int(each[0])):
+            gaps = np.array(list(draws.values())) - np.array(COVERAGES)[:, None]
+            largest = np.abs(gaps).max(axis=(1, 2))
+            of_mean = np.abs(gaps.mean(axis=0)).max()
+            shown = [f"{each:.3f}" for each in (np.mean(largest), np.max(largest), of_mean)]
+            rows.append([name, f"{int(n_rows):,}", len(draws), *shown])
+    heads = ["errors", "rows", "draws", "of a draw", "of the worst draw", "of the mean of draws"]
+    title = "Coverage in every quarter of the predicted width: the largest distance from nominal"
+    return f"{title} of 16 figures:\n\n{table(heads, rows)}"
+
+
+def _write_costs(costs: dict[str, list[float]]) -> str:
+    rows = [[name, *(f"{each:.1f}" for each in ratios)] for name, ratios in costs.items()]
+    title = "A prediction with its deviation, in predictions without:"
+    return f"{title}\n\n{table(['fit', *(f'{n:,} rows' for n in COST_ROWS)], rows)}"
 
 
 def _counts(others: dict[str, Any]) -> Iterator[str]:

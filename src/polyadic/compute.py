@@ -37,7 +37,7 @@ _PREDICTED_PRODUCTS, _LEAST_PREDICTED = {False: 2**24, True: 2**29}, 1024
 # Of targets that have all cores but one in common: what caches hold.
 _TOGETHER = 2**16
 # Numbers that a posterior meets at a time: what caches hold, or what keeps a device busy.
-_MET, _MET_BY_A_DEVICE = 2**18, 2**23
+_MET, _MET_BY_A_DEVICE = 2**17, 2**23
 _SOLVING_THREADS = 4
 
 

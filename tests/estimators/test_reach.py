@@ -7,7 +7,8 @@ import pytest
 from scipy.special import softmax
 
 import polyadic
-from polyadic import FeatureLearningClassifier
+from polyadic import FeatureLearningClassifier, KernelMachineClassifier
+from polyadic.features import PurePowerFeatures
 from polyadic.members import Reach
 from polyadic.storage.values import ModelFileError
 
@@ -84,6 +85,27 @@ def test_ignorance_grows_away_from_the_rows(fitted):
     np.testing.assert_allclose(total, -(p * np.log(p)).sum(axis=1))
     np.testing.assert_allclose(total, noise + ignorance)
     assert (np.diff(ignorance) > 0).all()
+
+
+def test_named_maps_know_their_range_too(tmp_path):
+    X, y = rows(300)
+    maps = PurePowerFeatures()  # powers, which take log odds to any size
+    model = KernelMachineClassifier(maps, n_basis=4, rank=3, random_state=0).fit(X, y)
+    assert model.reach_.slack == 0  # no row was held out
+    assert (model.reach_.low == X.min(axis=0)).all()
+    assert (model.reach_.high == X.max(axis=0)).all()
+    far = ray(0.0, 20.0, 50.0)
+    p, shares = model.predict_proba(far), np.unique(y, return_counts=True)[1] / 300
+    np.testing.assert_allclose(p[-1], shares, atol=0.01)
+    near, *beyond = model.predict_uncertainty(far).ignorance
+    assert near == 0  # a single member agrees with itself
+    assert min(beyond) > 1  # of at most log 3
+    path = tmp_path / "model.polyadic"
+    polyadic.save(model, path)
+    assert (polyadic.load(path).predict_proba(far) == p).all()
+    del model.reach_  # as a file of before
+    assert model.predict_proba(far)[-1].max() > 0.99
+    assert (model.predict_proba(X) == polyadic.load(path).predict_proba(X)).all()
 
 
 def test_files_keep_the_reach(fitted, tmp_path):

@@ -27,3 +27,20 @@ def test_panels_of_a_root_give_its_variances(rng, shape, triangular):
     np.testing.assert_allclose(found, posterior.variance(A), rtol=1e-12)
     read = sum(panel.size for _, panel in posterior.panels)
     assert read < 0.75 * root.size if triangular and shape == (300, 300) else read <= root.size
+
+
+def test_single_precision_where_it_is_enough(rng):
+    root, A = np.tril(rng.standard_normal((300, 300))), rng.standard_normal((7, 300))
+    posterior = CorePosterior(0, root)
+    assert posterior.is_wide
+    assert not CorePosterior(0, root[:100, :100]).is_wide
+    found = posterior.single_leverage(A.T.astype(np.float32))
+    expected = posterior.variance(A)
+    np.testing.assert_allclose(np.sqrt(1 + found), np.sqrt(1 + expected), rtol=1e-5)
+    # A row that a nearly unknown direction cancels in: terms are large, and their sum is not.
+    unknown = np.linalg.qr(rng.standard_normal((300, 300)))[0][:, :1]
+    A -= (A @ unknown) @ unknown.T
+    posterior = CorePosterior(0, np.hstack([0.01 * root, 1e6 * unknown]))
+    assert posterior.single_leverage(A.T.astype(np.float32)) is None
+    with np.errstate(all="ignore"):  # as predictions are made
+        assert posterior.single_leverage(np.full((300, 1), np.inf, np.float32)) is None

@@ -298,7 +298,7 @@ class CPDEstimator(CallbackSupportMixin, ShownInNotebooks):
     def _predictor(self) -> Predictor:
         check_is_fitted(self)
         members, scaling = self.members_, self.target_scaling_
-        reach = vars(self).get("reach_")  # of automatic fits to classes
+        reach = vars(self).get("reach_")  # of classes; older files have none
         return Predictor(members, scaling, self._single_target, self._spec(), self._link, reach)
 
     def _earlier_models(

@@ -23,6 +23,7 @@ from polyadic.model.losses import class_loss
 from polyadic.rows.arrays import array_namespace
 from polyadic.rows.scores import Hits
 from polyadic.rows.tensors import is_tensor, like, to_host
+from polyadic.search.errors import learn_reach
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.labels import Classes, Labels, missing_labels, refuse_label
@@ -87,7 +88,10 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         return data.under(class_loss(np.arange(len(self._classes), dtype=np.float64)))
 
     def _attributes_of(self, data: Data, members: list[Member]) -> dict[str, Any]:
-        return {**super()._attributes_of(data, members), "_classes": self._classes}
+        # Rows that an automatic fit held out say more of it.
+        reach = learn_reach(data, members, [])
+        attributes = super()._attributes_of(data, members)
+        return {**attributes, "_classes": self._classes, "reach_": reach}
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -107,8 +111,8 @@ class CPDClassifier(ClassifierMixin, CPDEstimator):
         -------
         p : ndarray of shape (n_samples, n_classes)
             A column for each of `classes_`; every row sums to one.  A tensor on the device of
-            `X` where `X` is one, a Dask array where it is a Dask collection.  After an automatic
-            fit they tend to the shares of the classes away from the rows of the fit.
+            `X` where `X` is one, a Dask array where it is a Dask collection.  Away from the rows
+            of the fit they tend to the shares of the classes.
 
         Examples
         --------

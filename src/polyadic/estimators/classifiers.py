@@ -45,7 +45,7 @@ class FeatureLearningClassifier(FeatureLearning, CPDClassifier):
     members_ : list of Member
         Everything that predicts; their shares are added on the scale of the scores.
     reach_ : Reach
-        After an automatic fit: how far from the rows log odds are believed.
+        How far from the rows log odds are believed.
     loss_curve_ : list of float
         Penalised log-loss of the first member after each epoch.
 

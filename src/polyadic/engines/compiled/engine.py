@@ -69,9 +69,17 @@ class CompiledEngine:
         posterior: CorePosterior,
     ) -> NDArray[np.float64]:
         """Return what the posterior of a core leaves open of each row, in units of the noise."""
-        chunk = CompiledEngine(keep=False)._chunk(Rows(X, np.zeros(len(X))), cores, layout)
-        columns = chunk.columns(posterior.core, map_weights)
-        return np.asarray(leverage(posterior.panels, columns))
+
+        def columns(dtype: str) -> NDArray[Any]:
+            chunk = CompiledEngine(dtype, keep=False)._chunk(rows, cores, layout)
+            return chunk.columns(posterior.core, map_weights)
+
+        rows = Rows(X, np.zeros(len(X)))
+        if posterior.is_wide and len(cores) > 1:  # one core is exactly a linear model
+            found = posterior.single_leverage(columns("float32"))
+            if found is not None:
+                return found
+        return np.asarray(leverage(posterior.panels, columns("float64")))
 
     def _chunk(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         if layout.is_tabled:

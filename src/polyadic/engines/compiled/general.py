@@ -58,9 +58,13 @@ class GeneralChunk(Chunk):
         """Return [Re A, −Im A]ᵀ of one core, or Aᵀ where everything is real."""
         maps, (size, rank) = np.flatnonzero(map_weights), self.cores[core].shape
         self._make(maps, core)
-        parts = np.zeros((2 if self.layout.is_complex else 1, size, rank, len(self.rows)))
+        shape = (2 if self.layout.is_complex else 1, size, rank, len(self.rows))
+        parts = np.zeros(shape, self.dtype)
         for p in maps.tolist():
             psi = self._factor(p, core)
+            # Products below the normal numbers would take many times as long.
+            _flush(psi.view(self.dtype))
+            _flush(self.Z[p].view(self.dtype))
             if self.layout.is_complex:
                 _accumulate_parts(*parts, self.Z[p], psi, map_weights[p])
             else:
@@ -155,6 +159,16 @@ def _exchange(Z: Any, into: Any, out: Any, features: Any, columns: Any, flags: A
                 Z[r, i] *= into[r, i] / out[r, i]
             else:
                 flags[i] = True
+
+
+@jit
+def _flush(values: Any) -> None:
+    """Set to zero what may make subnormal numbers of products."""
+    least = np.sqrt(np.finfo(values.dtype).tiny)
+    for k in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            if abs(values[k, i]) < least:
+                values[k, i] = 0.0
 
 
 @jit

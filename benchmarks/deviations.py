@@ -1,0 +1,105 @@
+"""What a standard deviation costs, in predictions without one; writes uncertainty.md.
+
+    OPENBLAS_NUM_THREADS=1 python -m benchmarks.deviations --data DATA --out docs
+
+One thread; the least of several times, of 300 and of 10,000 rows.  Named maps are fitted to made-up
+rows for two epochs, as their cost does not depend on what they have learned; automatic fits to the
+numeric columns of sets, at most 4,000 rows of them.  Results are stored in uncertainty.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import tables, uncertainty
+
+AUTOMATIC = ("airfoil", "concrete", "hitters", "abalone", "cpu-act", "ailerons", "slid-wages")
+_REPEATS, _LEAST_SECONDS, _MOST_TRAINING = 7, 0.02, 4_000
+
+
+def main() -> None:
+    arguments = _arguments()
+    found: dict[str, list[float]] = {}
+    for name, model, X in fits(arguments.data):
+        found[name] = [_ratio(model, np.resize(X, (n, X.shape[1]))) for n in uncertainty.COST_ROWS]
+        print(name, found[name], flush=True)
+        uncertainty.keep(arguments.out, costs=found)
+
+
+def fits(data: str) -> Iterator[tuple[str, Any, NDArray[np.float64]]]:
+    """Yield each fit and the rows that it was made to."""
+    for name, inputs, model in _named():
+        rng = np.random.RandomState(0)
+        X = rng.uniform(size=(2_000, inputs))
+        y = np.sin(6 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(len(X))
+        yield name, model.fit(X, y), X
+    from polyadic import FeatureLearningRegressor
+
+    for name in AUTOMATIC:
+        X, y = tables.capped(*tables.load(name, data), _MOST_TRAINING)
+        model = FeatureLearningRegressor(random_state=0, n_jobs=1, verbose=0).fit(X, y)
+        yield f"automatic, {name}, {X.shape[1]} inputs", model, np.asarray(X)
+
+
+def _named() -> Iterator[tuple[str, int, Any]]:
+    from polyadic import FeatureLearningRegressor
+    from polyadic.features import DampedFourierFeatures, PurePowerFeatures
+
+    fourier = [DampedFourierFeatures(period, 0.7) for period in (2.0, 3.0, 4.0, 6.0, 8.0)]
+    powers = [PurePowerFeatures()]
+    kinds = [
+        ("Fourier, quantized, 16 basis functions, rank 20", fourier[:1], True, 16, 20),
+        ("five of them", fourier, True, 16, 20),
+        ("powers, not quantized, 10 basis functions, rank 10", powers, False, 10, 10),
+        ("powers, not quantized, 20 basis functions, rank 20", powers, False, 20, 20),
+        ("Fourier, not quantized, 16 basis functions, rank 20", fourier[:1], False, 16, 20),
+        ("five of them, not quantized", fourier, False, 16, 20),
+    ]
+    for name, maps, quantized, n_basis, rank in kinds:
+        for inputs in (2, 5, 11):
+            options = {"n_basis": n_basis, "rank": rank, "quantized": quantized, "max_iter": 2}
+            model = FeatureLearningRegressor(maps, random_state=0, n_jobs=1, verbose=0, **options)
+            yield f"{name}, {inputs} inputs", inputs, model
+
+
+def _ratio(model: Any, X: NDArray[np.float64]) -> float:
+    alone = _least_time(partial(model.predict, X))
+    return _least_time(partial(model.predict, X, return_std=True)) / alone
+
+
+def _least_time(work: Callable[[], Any]) -> float:
+    """Return the least time of a call, each measured over enough of them."""
+    work()
+    began = time.perf_counter()
+    work()
+    repeats = max(1, round(_LEAST_SECONDS / (time.perf_counter() - began)))
+    times = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        for _ in range(repeats):
+            work()
+        times.append((time.perf_counter() - began) / repeats)
+    return min(times)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.deviations",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", default="../shared/data", help="folder of the data")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the results")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
