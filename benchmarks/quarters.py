@@ -3,7 +3,7 @@
     python -m benchmarks.quarters --out docs --jobs 16
 
 Problems differ in how errors are distributed.  Each is drawn anew several times; a default fit to
-so many rows is judged on 20,000 others, cut into quarters by the width of their intervals.  Results
+so many rows is judged on 100,000 others, cut into quarters by the width of their intervals.  Results
 are stored in uncertainty.json and meet what is there already.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks import uncertainty
 from benchmarks.classes import single_thread
 
-_N_TEST, _N_INPUTS = 20_000, 3
+_N_TEST, _N_INPUTS = 100_000, 3
 Array = NDArray[np.float64]
 
 

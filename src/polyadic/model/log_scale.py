@@ -1,4 +1,4 @@
-"""How large errors are, row by row: an additive model of the log of their variance.
+"""How large errors are, row by row: a linear model of the log of their variance.
 
     log s² = β₀ + Σ_j β_j B_j(x),        error ~ s · t₄
 
@@ -34,7 +34,7 @@ _MOST_TRUST = 1.5
 
 @dataclass(frozen=True, eq=False)
 class LogScale:
-    """An additive model of log s², and what it says of rows that it has not seen.
+    """A model of log s², and what it says of rows that it has not seen.
 
     Parameters
     ----------
@@ -42,10 +42,16 @@ class LogScale:
         β, that of the constant first.
     predicted : ndarray of shape (n,)
         log s² of each row, from the other folds.
+    strength : float
+        The usual strength of penalties that these prefer.
+    cost : float
+        Minus their log likelihood, but for a constant.
     """
 
     coefficients: NDArray[np.float64]
     predicted: NDArray[np.float64]
+    strength: float
+    cost: float
 
 
 def fit_log_scale(
@@ -55,6 +61,7 @@ def fit_log_scale(
     blocks: NDArray[np.intp],
     likely: NDArray[np.bool_],
     keys: NDArray[np.int64],
+    *strengths: float,
 ) -> LogScale:
     """Fit the model.
 
@@ -72,6 +79,8 @@ def fit_log_scale(
         Columns that the least of the usual strengths is for, being likely to count.
     keys : ndarray of int of shape (n,)
         Rows of one key are in one fold: several groups may hold out the same row.
+    *strengths : float
+        Usual strengths of penalties to choose from; without any these are the usual ones.
     """
     squares = errors**2 + _LEAST
     names, place = np.unique(keys, return_inverse=True)
@@ -80,7 +89,7 @@ def fit_log_scale(
     parts = [_Part.of(B, squares, weight, fold != k if n_folds > 1 else fold == k, blocks)
              for k in range(n_folds)]  # fmt: skip
     best: tuple[float, float, NDArray[np.float64]] | None = None
-    for strength in _STRENGTHS if B.shape[1] > 1 else _STRENGTHS[:1]:
+    for strength in (strengths or _STRENGTHS) if B.shape[1] > 1 else _STRENGTHS[:1]:
         predicted = np.empty(len(B))
         for k, part in enumerate(parts):
             share = part.weight.sum() / weight.sum()
@@ -95,7 +104,8 @@ def fit_log_scale(
     constant, trust = _shrink(predicted, squares, weight)
     shrunk = trust * every.learn(np.where(likely, _STRENGTHS[0], strength))
     shrunk[0] += constant
-    return LogScale(shrunk, constant + trust * predicted)
+    predicted = constant + trust * predicted
+    return LogScale(shrunk, predicted, strength, float(weight @ _cost(squares, predicted)))
 
 
 @dataclass(frozen=True, eq=False)

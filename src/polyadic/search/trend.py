@@ -149,39 +149,65 @@ def _look_up(table: Table, x: Any) -> Any:
     return (1 - t) * values[below] + t * values[below + 1]
 
 
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A function of one input times one of another, by their values at the rows of their tables."""
+
+    first: int
+    of_first: NDArray[np.float64]
+    second: int
+    of_second: NDArray[np.float64]
+
+
 def additive_member(
-    scaling: InputScaling, tables: Sequence[Table | None], coefficients: NDArray[np.float64]
+    scaling: InputScaling,
+    tables: Sequence[Table | None],
+    coefficients: NDArray[np.float64],
+    products: Sequence[Product] = (),
 ) -> Member:
     """Return Σ_d ψ_d(x_d)·β_d + β₀ as a member: a column of coefficients a target, β₀ last.
 
-    Each input's table has a column of ones, and one for each target; an input without a table
-    takes no part.
+    Each input's table has a column of ones, one for each target, and one for each product that it
+    takes part in; these are added for all targets.  An input without a table takes no part.
     """
+    n_targets, first = coefficients.shape[1], 0
     inputs: list[Tabled | Unused] = []
-    first = 0
-    for table in tables:
+    columns: list[list[int | None]] = []  # of each input, which is that of each product
+    for d, table in enumerate(tables):
         if table is None:
             inputs.append(Unused())
             continue
-        own = coefficients[first : first + table.n_basis]
-        values = np.hstack([np.ones((len(table.values), 1)), table.values @ own])
-        inputs.append(
-            Tabled(Table(table.low, table.high, values, None, None, table.n_levels, table.gap))
-        )
+        values = [np.ones((len(table.values), 1))]
+        values.append(table.values @ coefficients[first : first + table.n_basis])
         first += table.n_basis
+        columns.append([])
+        for each in products:
+            own = {each.first: each.of_first, each.second: each.of_second}.get(d)
+            columns[-1].append(None if own is None else sum(v.shape[1] for v in values))
+            values += [] if own is None else [own[:, None]]
+        kept = Table(
+            table.low, table.high, np.hstack(values), None, None, table.n_levels, table.gap
+        )
+        inputs.append(Tabled(kept))
     layout = TensorLayout((PurePowerFeatures(),), tuple(inputs))
-    n_targets, n_used = coefficients.shape[1], len(layout.core_sizes)
-    cores = tuple(_sum_cores(n_used, t, n_targets, coefficients[-1, t]) for t in range(n_targets))
+    cores = tuple(
+        _sum_cores(layout.core_sizes, t, columns, coefficients[-1, t]) for t in range(n_targets)
+    )
     return Member(scaling, layout, Model(cores, np.ones(1)))
 
 
-def _sum_cores(n_inputs: int, target: int, n_targets: int, constant: float) -> Cores:
-    """Return the cores of a sum over inputs of one column of their tables, and a constant."""
+def _sum_cores(
+    sizes: Sequence[int], target: int, products: Sequence[Sequence[int | None]], constant: float
+) -> Cores:
+    """Return the cores of a sum over inputs of one column of their tables, products, a constant."""
     cores = []
-    for index in range(n_inputs):
-        core = np.zeros((1 + n_targets, n_inputs + 1))
+    for index, (size, of_input) in enumerate(zip(sizes, products, strict=True)):
+        core = np.zeros((size, len(sizes) + len(of_input) + 1))
         core[0] = 1.0
-        core[0, index], core[1 + target, index] = 0.0, 1.0
+        core[:, index] = np.eye(size)[1 + target]
+        for place, column in enumerate(of_input):
+            if column is not None:
+                core[:, len(sizes) + place] = np.eye(size)[column]
         cores.append(core)
     cores[0][0, -1] = constant
     return cores
