@@ -1,6 +1,6 @@
 """What rows that were held out tell of errors: how large they are where, and how distributed.
 
-    held-out rows ─► error, response, familiarity, spread ─► additive model of the log scale
+    held-out rows ─► error, response, familiarity, spread ─► model of the log scale
 
 A group's members have not seen the rows that it holds out, so their errors there are those of
 new rows.  What each is told by is the inputs, the response itself, how familiar the
@@ -121,6 +121,8 @@ def learn_uncertainty(
         bounds.append([predicted.min() - _MARGIN, predicted.max() + _MARGIN])
         trained = float(np.mean([h.training_error[t] for h in held]))
         noise.append(noise_share(trained, float(np.average(errors**2, weights=weight))))
+    known = float(np.mean([h.known.n_samples for h in held])) / data.n_samples
+    left = np.array([error_left(each, known) for each in noise])
     return Uncertainty(
         LearnedScale(
             replace(kernels[0], share=kernels[0].share / usual),
@@ -131,8 +133,8 @@ def learn_uncertainty(
             np.array(bounds),
         ),
         tuple(distributions),
-        units,
-        np.array(noise),
+        units * np.sqrt(left),
+        np.array(noise) / left,
     )
 
 
@@ -171,6 +173,15 @@ def noise_share(training_error: float, held_out_error: float) -> float:
     """
     total = training_error + held_out_error
     return min(1.0, 2 * training_error / total) if total > 0 else 1.0
+
+
+def error_left(noise: float, known: float) -> float:
+    """Return which part of the variance of errors is left once all rows have been learned from.
+
+    Those that were held out are of members that knew a part of the rows, `known`.  Noise stays, and
+    what is not known falls as n^−½ or faster.
+    """
+    return noise + (1 - noise) * known**0.5
 
 
 def familiarity_of(known: Data, features: LearnedFeatures) -> Member:
