@@ -3,8 +3,8 @@
     python -m benchmarks.quarters --out docs --jobs 16
 
 Problems differ in how errors are distributed.  Each is drawn anew several times; a default fit to
-so many rows is judged on 100,000 others, cut into quarters by the width of their intervals.  Results
-are stored in uncertainty.json and meet what is there already.
+so many rows is judged on 100,000 others, cut into quarters by the width of their intervals.
+Results are stored in uncertainty.json and meet what is there already.
 """
 
 from __future__ import annotations

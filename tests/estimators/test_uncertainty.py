@@ -5,6 +5,7 @@ from scipy.stats import norm
 import polyadic
 from polyadic import FeatureLearningClassifier, FeatureLearningRegressor, KernelMachineRegressor
 from polyadic.features import FourierFeatures, PurePowerFeatures
+from polyadic.search.errors import error_left
 
 
 def wave(n, seed=0, noise=0.1, D=2):
@@ -67,6 +68,21 @@ def test_noise_and_ignorance():
     of_many = quick().fit(*many).predict_uncertainty(X)
     assert of_many.ignorance.mean() < of_few.ignorance.mean()
     assert of_many.noise.mean() == pytest.approx(0.02, rel=0.2)
+
+
+def test_rows_that_were_held_out_are_learned_from_in_the_end():
+    assert error_left(1.0, 0.5) == 1.0  # noise stays
+    assert error_left(0.0, 0.64) == pytest.approx(0.8)
+    X, y = wave(300, noise=0.02)
+    model = quick().fit(X, y)
+    (noise,), (unit,) = model.uncertainty_.noise, model.uncertainty_.units
+    left = (unit / np.std(y)) ** 2
+    assert 0 < noise < 1
+    assert 0.7 < left < 1
+    known = ((left - noise * left) / (1 - noise * left)) ** 2
+    assert 0.5 < known < 1  # the part of the rows that a group trains on
+    parts = model.predict_uncertainty(X)
+    np.testing.assert_allclose(parts.total**2, parts.noise**2 + parts.ignorance**2)
 
 
 def coverage_by_quarter(model, X, y, coverage=0.8):

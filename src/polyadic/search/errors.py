@@ -9,6 +9,7 @@ row is, that is how much of the kernel other rows share with it, and how much me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -181,7 +182,7 @@ def error_left(noise: float, known: float) -> float:
     Those that were held out are of members that knew a part of the rows, `known`.  Noise stays, and
     what is not known falls as n^−½ or faster.
     """
-    return noise + (1 - noise) * known**0.5
+    return noise + (1 - noise) * math.sqrt(known)
 
 
 def familiarity_of(known: Data, features: LearnedFeatures) -> Member:
