@@ -82,6 +82,17 @@ def test_sums_stay_sums(learn, log_variance):
     assert np.std(found - truth) < 0.35
 
 
+def test_nothing_moves(rng):
+    """Columns that are all constant: a scale like any other, and no warning."""
+    extended, errors = np.ones((2_000, 4)), rng.standard_normal(2_000)
+    member, _ = learn_scale(
+        extended, errors, np.ones(2_000), np.arange(2_000), Inputs(("a",), (0,)), [True]
+    )
+    found = respond(member, extended[:3])
+    assert np.isfinite(found).all()
+    assert np.ptp(found) == 0
+
+
 def test_wherever_a_scale_of_pairs_is_asked_for(rng, tmp_path):
     X = rng.uniform(size=(3_000, 2))
     y = X[:, 0] + (0.05 + X[:, 0] * X[:, 1]) * rng.standard_normal(3_000)

@@ -17,12 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.features import Table
-from polyadic.features.tables import N_KNOTS, knots
+from polyadic.features.tables import N_KNOTS
 from polyadic.model.log_scale import LogScale, fit_log_scale
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling
 from polyadic.rows.view import Member
-from polyadic.search.trend import Product, additive_member, level_features, number_table
+from polyadic.search.trend import (
+    Product,
+    additive_member,
+    at_knots,
+    level_features,
+    number_table,
+)
 from polyadic.uncertainty import N_BESIDE
 
 _BESIDE = ("the response", "familiarity", "spread")
@@ -51,20 +57,21 @@ def learn_scale(
     tables = _choose_tables(scaled, n_levels, used)
     if all(table is None for table in tables):
         tables[-1] = _still()
-    there = [d for d, table in enumerate(tables) if table is not None]
-    functions = [_of_one(tables[d], scaled[:, d], d >= len(inputs)) for d in there]
+    there = {d: table for d, table in enumerate(tables) if table is not None}
+    functions = [_of_one(table, scaled[:, d], d >= len(inputs)) for d, table in there.items()]
     found = _fit(functions, errors, weight, keys)
     products: list[Product] = []
-    corners = _foremost(found, functions, there, tables, scaled)
-    pairs = list(combinations(corners, 2))
+    hats = _foremost(found, functions, there, scaled)
+    pairs = list(combinations(hats, 2))
     if pairs:
-        of_pairs = [_of_two(corners[a], corners[b], scaled[:, [a, b]]) for a, b in pairs]
+        of_pairs = [_of_two(hats[a], hats[b], scaled[:, [a, b]]) for a, b in pairs]
         together = _fit([*functions, *of_pairs], errors, weight, keys, found.strength)
         if together.cost < found.cost:
             found, functions = together, [*functions, *of_pairs]
-    constant, own = found.coefficients[:1], _split(found, functions)
+    pieces = zip(_split(found, functions), functions, strict=True)
+    constant, own = found.coefficients[:1], [piece / each.unit for piece, each in pieces]
     for (a, b), coefficients in zip(pairs, own[len(there) :], strict=False):
-        products += _products(a, b, corners, coefficients)
+        products += _products(a, b, hats, coefficients)
     coefficients = np.concatenate([*own[: len(there)], constant])[:, None]
     return additive_member(scaling, tables, coefficients, products), found.predicted
 
@@ -106,8 +113,7 @@ class _Function:
     likely: NDArray[np.bool_]
 
 
-def _of_one(table: Table | None, x: NDArray[np.float64], is_beside: bool) -> _Function:
-    assert table is not None
+def _of_one(table: Table, x: NDArray[np.float64], is_beside: bool) -> _Function:
     B, block = table.features(x), _blocks(table)
     variance = np.ones(1)
     if not table.n_levels:
@@ -152,47 +158,40 @@ def _fit(
 
 
 def _split(found: LogScale, functions: Sequence[_Function]) -> list[NDArray[np.float64]]:
-    """Return the coefficients of each function, in its own units."""
+    """Return the coefficients of each function."""
     ends = np.cumsum([len(each.unit) for each in functions])[:-1]
-    each = np.split(found.coefficients[1:], ends)
-    return [own / function.unit for own, function in zip(each, functions, strict=True)]
+    return np.split(found.coefficients[1:], ends)
 
 
 def _foremost(
     found: LogScale,
     functions: Sequence[_Function],
-    there: Sequence[int],
-    tables: Sequence[Table | None],
+    there: dict[int, Table],
     scaled: NDArray[np.float64],
 ) -> dict[int, Table]:
     """Return hats over corners along the columns that matter most, numbers all."""
     if len(scaled) < _MANY_ROWS:
         return {}
-    own = _split(found, functions)
-    effects = {
-        d: float((each.values @ (each.unit * own_of)).var())
-        for d, each, own_of in zip(there, functions, own, strict=True)
-    }
-    hats: dict[int, Table] = {}
-    for d in sorted(effects, key=lambda d: -effects[d]):
-        table = tables[d]
-        assert table is not None
-        if effects[d] > _LEAST_EFFECT and not table.n_levels and len(hats) < _FOREMOST:
-            hats[d] = _hats(scaled[:, d], table)
-    return hats
+    pieces = zip(there, functions, _split(found, functions), strict=True)
+    effects = {d: float((each.values @ piece).var()) for d, each, piece in pieces}
+    numbers = [d for d in there if effects[d] > _LEAST_EFFECT and not there[d].n_levels]
+    foremost = sorted(numbers, key=lambda d: -effects[d])[:_FOREMOST]
+    return {d: _hat_table(scaled[:, d], there[d]) for d in foremost}
 
 
-def _hats(x: NDArray[np.float64], table: Table) -> Table:
+def _hat_table(x: NDArray[np.float64], table: Table) -> Table:
     """Return hats over corners of a column, less their means; nothing of a gap."""
     there = x[~np.isnan(x)]
     corners = np.unique(np.quantile(there, np.linspace(0, 1, _CORNERS)))
-    at = table.low + (table.high - table.low) * np.clip(knots(), 0.0, 1.0)
+    hats = _hats(at_knots(table.low, table.high), corners) - _hats(there, corners).mean(axis=0)
     values = np.zeros((len(table.values), len(corners) - 1))
-    for corner, hat in enumerate(np.eye(len(corners))[:-1]):  # the last is what the others leave
-        values[:N_KNOTS, corner] = (
-            np.interp(at, corners, hat) - np.interp(there, corners, hat).mean()
-        )
+    values[:N_KNOTS] = hats[:, :-1]  # the last is what the others leave
     return Table(table.low, table.high, values, gap=table.gap)
+
+
+def _hats(x: NDArray[np.float64], corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return functions that are 1 at a corner, 0 at the others and linear between them."""
+    return np.column_stack([np.interp(x, corners, each) for each in np.eye(len(corners))])
 
 
 def _products(
@@ -255,11 +254,10 @@ def _table(x: NDArray[np.float64], n_levels: int, bumps: int) -> Table | None:
     if len(corners) < 2:
         return None
     low, high = float(corners[0]), float(corners[-1])
-    at = low + (high - low) * np.clip(knots(), 0.0, 1.0)
+    at = at_knots(low, high)
     functions = at[:, None]
     if bumps and len(corners) > 2:
-        hats = np.column_stack([np.interp(at, corners, each) for each in np.eye(len(corners))])
-        functions = np.hstack([functions, hats @ _bends(len(corners))])
+        functions = np.hstack([functions, _hats(at, corners) @ _bends(len(corners))])
     return number_table(low, high, functions, functions.mean(axis=0), has_gaps=has_gaps)
 
 

@@ -81,8 +81,13 @@ def _sound_range(low: float, high: float) -> tuple[float, float]:
 
 def _number_features(low: float, high: float, has_gaps: bool) -> Table:
     """Return x, level beyond its range, and where there are gaps a column for them."""
-    x = low + (high - low) * np.clip(knots(), 0.0, 1.0)
+    x = at_knots(low, high)
     return number_table(low, high, x[:, None], np.array([(low + high) / 2]), has_gaps=has_gaps)
+
+
+def at_knots(low: float, high: float) -> NDArray[np.float64]:
+    """Return what a number is at the knots of a table, level beyond its range."""
+    return np.asarray(low + (high - low) * np.clip(knots(), 0.0, 1.0))
 
 
 def number_table(
