@@ -31,7 +31,7 @@ from benchmarks.collection import COLLECTION, uniform
 from benchmarks.compare import Asked
 from benchmarks.models import AT_EFFORTS, MODELS, OURS, TITLES
 from benchmarks.real import REAL
-from benchmarks.report import BEGIN, END, table
+from benchmarks.report import put, table
 
 CAP = 10_000  # rows of a set
 RAW_GROUP = "Tables as they are, with text and gaps"
@@ -249,10 +249,7 @@ def write(results: dict[str, Any], out: Path) -> None:
     sets = with_effort(results["sets"])
     if sets:
         curves.draw(sets, out / FIGURE)
-    path = out / "accuracy.md"
-    text = path.read_text() if path.exists() else f"# Accuracy\n\n{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{page(results)}\n\n{END}{after}")
+    put(page(results), out / "accuracy.md", "Accuracy")
 
 
 def with_effort(sets: dict[str, Any]) -> dict[str, Any]:

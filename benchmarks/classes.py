@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from benchmarks import machine, tables
 from benchmarks.models import as_texts, category_names, encoder_of
-from benchmarks.report import BEGIN, END, table
+from benchmarks.report import put, table
 
 OURS, BOOSTING, CATBOOST, LOGISTIC = "polyadic", "boosting", "catboost", "logistic"
 REGRESSION, DIGITS = "regression", "digits"
@@ -67,10 +67,7 @@ def main() -> None:
             of_table.setdefault(model, {})[str(split)] = outcome
             path.write_text(json.dumps(results, indent=1) + "\n")
             print(name, model, split, outcome, flush=True)
-    page = arguments.out / "classes.md"
-    text = page.read_text() if page.exists() else f"# Classification\n\n{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{write(results)}\n\n{END}{after}")
+    put(write(results), arguments.out / "classes.md", "Classification")
 
 
 def run(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, str, int], dict[str, Any]]]:

@@ -10,8 +10,7 @@ numeric columns of sets, at most 4,000 rows of them.  Results are stored in unce
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import tables, uncertainty
+from benchmarks.common import least_time
 
 AUTOMATIC = ("airfoil", "concrete", "hitters", "abalone", "cpu-act", "ailerons", "slid-wages")
-_REPEATS, _LEAST_SECONDS, _MOST_TRAINING = 7, 0.02, 4_000
+_MOST_TRAINING = 4_000
 
 
 def main() -> None:
@@ -71,23 +71,8 @@ def _named() -> Iterator[tuple[str, int, Any]]:
 
 
 def _ratio(model: Any, X: NDArray[np.float64]) -> float:
-    alone = _least_time(partial(model.predict, X))
-    return _least_time(partial(model.predict, X, return_std=True)) / alone
-
-
-def _least_time(work: Callable[[], Any]) -> float:
-    """Return the least time of a call, each measured over enough of them."""
-    work()
-    began = time.perf_counter()
-    work()
-    repeats = max(1, round(_LEAST_SECONDS / (time.perf_counter() - began)))
-    times = []
-    for _ in range(_REPEATS):
-        began = time.perf_counter()
-        for _ in range(repeats):
-            work()
-        times.append((time.perf_counter() - began) / repeats)
-    return min(times)
+    model.predict(X[:1], return_std=True)  # compiled once
+    return least_time(partial(model.predict, X, return_std=True)) / least_time(model.predict, X)
 
 
 def _arguments() -> argparse.Namespace:

@@ -13,9 +13,8 @@ markers of onnx.md.
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ import onnxruntime
 
 import polyadic
 from benchmarks import machine, tables
-from benchmarks.report import BEGIN, END, table
+from benchmarks.common import least_time
+from benchmarks.report import put, table
 
 _MOST_FITTED, _MOST_PREDICTED, _BATCH = 500, 20_000, 1_000
 _PARAMETERS = {"effort": 0.1, "n_estimators": 1, "random_state": 0}
@@ -42,14 +42,7 @@ def main() -> None:
         if not arguments.sets or name in arguments.sets.split(","):
             rows.append([name, *measure(X, y)])
             print(*rows[-1], flush=True)
-            save(write(rows, cpu), Path(arguments.out) / "onnx.md")
-
-
-def save(found: str, page: Path) -> None:
-    """Write what was found between the markers of a page."""
-    text = page.read_text() if page.exists() else f"# ONNX\n\n{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{found}\n\n{END}{after}")
+            put(write(rows, cpu), Path(arguments.out) / "onnx.md", "ONNX")
 
 
 def sets(folder: Path) -> Iterator[tuple[str, Any, Any]]:
@@ -84,7 +77,7 @@ def measure(X: Any, y: Any) -> list[Any]:
     for size in (1, _BATCH):
         some = _rows(X, np.resize(seen, size))
         inputs = polyadic.onnx_inputs(model, some)
-        times += [_least(predict, some), _least(session.run, [output], inputs)]
+        times += [least_time(predict, some), least_time(session.run, [output], inputs)]
     difference = float(np.abs(found - wanted).max()) / unit
     size = len(graph.graph.node), graph.ByteSize() / 1e6
     of_std = "" if is_class else f"{_difference_of_std(model, _rows(X, seen[:2_000])):.0e}"
@@ -107,16 +100,6 @@ def _one_thread() -> Any:
 
 def _rows(X: Any, rows: Any) -> Any:
     return X[rows] if isinstance(X, np.ndarray) else X.iloc[rows]
-
-
-def _least(function: Callable[..., Any], *arguments: Any) -> float:
-    """Return the least seconds of some calls, which other work on the machine disturbs least."""
-    found: list[float] = []
-    while len(found) < 100 and sum(found) < 0.3:
-        began = time.perf_counter()
-        function(*arguments)
-        found.append(time.perf_counter() - began)
-    return min(found)
 
 
 def write(rows: list[list[Any]], cpu: str) -> str:

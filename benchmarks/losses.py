@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from benchmarks import machine, tables
 from benchmarks.classes import single_thread
 from benchmarks.models import Boosting, encoder_of
-from benchmarks.report import BEGIN, END, table
+from benchmarks.report import put, table
 
 OURS, BOOSTING, LINEAR = "polyadic", "boosting", "linear"
 COUNTS = "raw/doctor-visits"
@@ -50,10 +50,7 @@ def main() -> None:
             of_set.setdefault(model, {})[str(split)] = outcome
             path.write_text(json.dumps(results, indent=1) + "\n")
             print(name, model, split, outcome, flush=True)
-    page = arguments.out / "losses.md"
-    text = page.read_text() if page.exists() else f"# Losses\n\n{BEGIN}\n{END}\n"
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{write(results)}\n\n{END}{after}")
+    put(write(results), arguments.out / "losses.md", "Losses")
 
 
 def cells(splits: int) -> Iterator[tuple[str, str, int]]:

@@ -50,10 +50,10 @@ def main() -> None:
     if arguments.report:
         keep(arguments.out)
         return
-    sets = results(arguments.out).get("sets", {})
+    sets, described = results(arguments.out).get("sets", {}), machine.describe()
     for (name, split, model), outcome in run(arguments):
         sets.setdefault(name, {}).setdefault(model, {})[str(split)] = outcome
-        keep(arguments.out, sets=sets, machine=machine.describe())
+        keep(arguments.out, sets=sets, machine=described)
         print(name, split, model, outcome, flush=True)
 
 
