@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime")
-from benchmarks import graphs
+from benchmarks import graphs, report
 
 from tests.small import smooth_rows
 
@@ -18,7 +18,7 @@ def test_numbers_and_classes_agree_and_are_written_between_the_markers(tmp_path)
     rows = [["numbers", *graphs.measure(X, y)]]
     rows.append(["classes", *graphs.measure(X, np.where(y > 1, "high", "low"))])
     for found in ("before", graphs.write(rows, "a CPU")):
-        graphs.save(found, page)
+        report.put(found, page, "ONNX")
     assert "before" not in page.read_text()
     assert "2 sets, greatest difference" in page.read_text()
     assert all(float(row[1]) < 1e-10 for row in rows)
