@@ -25,7 +25,7 @@ from polyadic.model.normal import NormalEquations, core_system
 MOST_UNKNOWNS = 2_000  # of a core whose covariance is kept
 _LEAST = 1e-12  # eigenvalues, beside the greatest
 _PANEL = 128  # columns: narrower products are slow, wider ones meet more zeros of a root
-_WIDE = 256  # unknowns from which on products are most of the work
+_WIDE = 64  # unknowns from which on products are most of the work
 _ROUNDING = 1e-3  # parts of a deviation that single precision may move it, as an estimate
 
 
