@@ -236,6 +236,53 @@ def test_an_empty_column_is_left_out_and_that_is_said(folder):
     assert re.search(r"e +left out +empty", fit("t.csv").stdout)
 
 
+def test_a_column_of_one_value_takes_part_by_its_gaps_alone(folder):
+    gaps = np.random.RandomState(1).rand(80) < 0.4
+    columns = {"text": "one", "number": "3"}
+    with_gaps = {f"{name}_gaps": np.where(gaps, "", one) for name, one in columns.items()}
+    whole = {name: [one] * 80 for name, one in columns.items()}
+    write("t.csv", {**table(80), **whole, **with_gaps, "target": 2.0 * gaps})
+    result = run("fit", "t.csv", *SMALL, "--task", "regression", "--holdout", "0")
+    for name, what in (("text", "level"), ("number", "value")):
+        assert re.search(rf"  {name} .* one {what}: takes no part\n", result.stdout)
+        assert re.search(rf"  {name}_gaps .* one {what}: only its gaps count\n", result.stdout)
+    used = {each["name"]: each["kind"] != "unused" for each in _inputs("model.polyadic")}
+    assert not used["text"]
+    assert not used["number"]
+    assert used["text_gaps"] or used["number_gaps"]
+
+
+def _inputs(path):
+    return json.loads(run("show", path, "--json").stdout)["inputs"]
+
+
+def test_whole_numbers_that_doubles_do_not_tell_apart_are_noted(folder):
+    ids, note = 2**60 + 300 * (np.arange(200) // 2), "beyond 2⁵³, where neighbours are one number"
+    write("t.csv", {"id": ids, **table(200)})
+    assert re.search(rf"  id +number .*  {note}", fit("t.csv").stdout)
+    write("t.csv", {"id": ids - 2**60, "mass": table(200)["b"] * 1e25, **table(200)})
+    assert "2⁵³" not in fit("t.csv", "--force").stdout
+    pa.parquet.write_table(pa.table({"id": ids, **table(200)}), "t.parquet")
+    assert "2⁵³" not in fit("t.parquet", "--force").stdout
+
+
+def test_a_target_of_one_value_is_told(folder):
+    write("t.csv", {**table(40), "target": [7] * 40})
+    said = fit("t.csv").stderr
+    assert "Note: the target 'target' is 7 in all rows, so there is nothing to learn." in said
+    write("t.csv", table(40))
+    assert "nothing to learn" not in fit("t.csv", "--force").stderr
+
+
+def test_a_line_break_in_a_level_breaks_no_line(folder):
+    levels = ['"up\nper"', "lower\u2028", "\x1b[31mred"] * 20
+    write("t.csv", {"kind": levels, **table(60)})
+    out = run("fit", "t.csv", *SMALL, "--holdout", "0").stdout
+    (line,) = [line for line in out.splitlines() if line.startswith("  kind  ")]
+    for shown in (r"up\nper", r"lower\u2028", r"\x1b[31mred"):
+        assert shown in line
+
+
 def test_measurements_are_no_ids(folder):
     counts = np.random.RandomState(0).randint(0, 50, 200)
     write("t.csv", {"n": counts, **table(200)})

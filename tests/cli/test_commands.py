@@ -49,7 +49,7 @@ def table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["yacht", "energy", "concrete", "airfoil", "wine"])
+@pytest.mark.parametrize("name", ["yacht", "wine"])
 def test_the_chain_on_real_files(run, data_folder, tmp_path, name):
     """Fit, show, evaluate, predict and report; wine with less than the default effort."""
     file = data_folder / f"{name}.csv"

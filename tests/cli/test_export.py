@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import polyadic
 from polyadic.cli import main
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 QUICK = ["--rank", "3", "--n-basis", "4", "--effort", "0.1", "--n-estimators", "1"]
 
 
@@ -59,3 +63,22 @@ def test_what_cannot_be_written_is_refused(folder, tmp_path):
     (tmp_path / "m.onnx").write_text("there")
     assert "pass --force" in invoke("export", model, "--out", tmp_path / "m.onnx", code=2)
     assert (tmp_path / "m.onnx").read_text() == "there"
+
+
+def test_deviations_that_a_model_does_not_know_are_refused(tmp_path):
+    """Only where they are asked for: by default the graph gives what there is."""
+    out = tmp_path / "m.onnx"
+    said = invoke("export", GOLDEN / "one-map.polyadic", "--std", "--out", out, code=2)
+    assert "--std cannot be written: the model has no uncertainty" in said
+    assert not out.exists()
+    assert "gives prediction\n" in invoke("export", GOLDEN / "one-map.polyadic", "--out", out)
+
+
+def test_deviations_of_classes_are_refused(tmp_path):
+    X, out = np.random.RandomState(0).rand(40, 2), tmp_path / "m.onnx"
+    model = polyadic.KernelMachineClassifier(rank=1, n_basis=2, max_iter=1, random_state=0)
+    polyadic.save(model.fit(X, (X[:, 0] > 0.5).astype(int)), tmp_path / "m.polyadic")
+    said = invoke("export", tmp_path / "m.polyadic", "--std", "--out", out, code=2)
+    assert "--std is about numbers, and this model predicts classes. Leave it out" in said
+    assert not out.exists()
+    assert "gives label" in invoke("export", tmp_path / "m.polyadic", "--out", out)

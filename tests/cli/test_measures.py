@@ -9,7 +9,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
-from polyadic.cli.measures import ClassComparison, NumberComparison, Thinned
+from polyadic.cli.measures import ClassComparison, NumberComparison, Thinned, warn_of_few
 
 
 def probabilities(count, n_classes, seed=0):
@@ -97,3 +97,10 @@ def test_the_rows_that_are_kept_are_spread_evenly(size):
     for first in range(0, 1000, size):
         kept.add(rows[first : first + size])
     np.testing.assert_array_equal(kept.rows, rows[::16])
+
+
+def test_one_row_is_no_rows():
+    assert "measured on 1 row, which" in warn_of_few({"rows": 1})
+    assert "measured on 1 held-out row, which" in warn_of_few({"rows": 1}, "held-out rows")
+    assert "measured on 2 held-out rows, which" in warn_of_few({"rows": 2}, "held-out rows")
+    assert warn_of_few({"rows": 30}) is None

@@ -50,7 +50,10 @@ TABLES = {
         r"Row 21 of t.csv has no number in column 'a'.*without feature maps",
     ),
     "no target": (re.sub(r",[^,]*(\n|$)", r",\1", GOOD).replace("b,", "b,target", 1), "no values"),
-    "ragged": (GOOD + "\n1,2,3,4,5", "t.csv cannot be read"),
+    "ragged": (
+        GOOD.replace("\n", "\n\n", 3) + "\n1,2,3,4,5",
+        "t.csv cannot be read: row 21: expected 3 columns, got 5",
+    ),
     "dates": (GOOD.replace("0.05,", "2020-01-01,").replace("\n0.", "\n2020-01-0"), "'a'"),
     "infinite": (GOOD + "\ninf,1,2", r"Row 21 of t.csv has an infinite value.* --na 'inf'"),
     "huge": (GOOD + "\n1e308,1,2\n-1e308,1,2", "range beyond double precision"),
@@ -134,7 +137,11 @@ def test_unknown_target_lists_the_columns(folder):
         (["--holdout", "1.5"], "--holdout"),
         (["--out", "no/such/folder/m"], "folder that does not exist"),
         (["--out", "."], "is a folder"),
-        (["--ignore", "z"], "no column 'z'"),
+        (["--ignore", "z"], "no column 'z'. Pass --ignore with one of 'a', 'b', 'target'."),
+        (["--keep", "z"], "no column 'z'. Pass --keep with one of 'a', 'b', 'target'."),
+        (["--category", "z"], "no column 'z'. Pass --category with one of 'a', 'b', 'target'."),
+        (["--target", "b", "--ignore", "b"], "--ignore leaves 'b' out, which is the target."),
+        (["--ignore", "target"], "Name another column with --ignore, or with --target."),
         (["--config", "none.toml"], "none.toml"),
         (["--device", "moon"], "device"),
         (["--early-stopping", "maybe"], "true"),
@@ -175,7 +182,11 @@ NEW_TABLES = {
     "column missing": ("a\n1\n", "lacks 'b'"),
     "column extra": ("a,b,c\n1,2,3\n", "does not know: 'c'"),
     "columns reordered": ("b,a\n1,2\n", "another order"),
-    "text in a number column": ("a,b\ny,2\nx,3\n", r"'a' .* numbers, .* text \(row 1 is 'y'\)"),
+    "text in a number column": (
+        "a,b\ny,2\nx,3\n",
+        r"'a' .* numbers, .* text \(row 1 is 'y'\)\. Fix the file, or pass --na 'y' to read it",
+    ),
+    "braces in a number column": ("a,b\n{0},2\n", r"or pass --na '\{0\}' to read it as a gap"),
     "missing value": ("a,b\n1,2\n,3\n", "Row 2 of new.csv has no number in column 'a'"),
     "no rows": ("a,b\n", "no rows"),
     "empty": ("", "is empty"),
@@ -198,6 +209,18 @@ def test_new_tables_unlike_the_first(folder, model, command, kind):
 def test_evaluate_needs_the_target(folder, model):
     (folder / "new.csv").write_text("a,b\n1,2\n")
     assert "no column 'target' to compare with" in refused("evaluate", model, "new.csv")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "report"])
+def test_a_target_of_text_is_told_in_the_words_of_the_command(folder, model, command):
+    """A fit can take texts for classes; what is fitted cannot."""
+    (folder / "new.csv").write_text("a,b,target\n1,2,high\n3,4,low\n")
+    sentence = refused(command, model, "new.csv")
+    assert "must be numbers, as in the fit. Fix the file, or pass --target" in sentence
+    assert "--task" not in sentence
+    assert "--task classification" in refused(
+        "fit", "new.csv", "--out", "m", "--task", "regression"
+    )
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "show", "report"])

@@ -185,4 +185,4 @@ def test_rows_that_cannot_be_used(folder):
     run(*predict, "text.parquet", "--by-name")
     words = ["--by-name", "--target", "kind"]
     sentence = run("evaluate", "model.polyadic", "text.parquet", *words, code=2).stderr
-    assert "'kind' is text. The target must be numbers; texts can be classes" in sentence
+    assert "'kind' is text. The target must be numbers, as in the fit." in sentence

@@ -101,11 +101,12 @@ def test_files_of_earlier_versions_have_no_uncertainty(tmp_path, words, option):
     assert len(run("predict", old, path).stdout.split()) == 6
 
 
-@pytest.mark.parametrize("value", ["90", "0", "1", "wide", "0.5,2", "0.5,,0.9", "nan"])
+@pytest.mark.parametrize("value", ["90", "0", "1", "wide", "0.5,2", "0.5,,0.9", "nan", ""])
 @pytest.mark.parametrize("option", ["--interval", "--quantiles"])
 def test_levels_are_between_zero_and_one(fitted, option, value):
     path, _, folder = fitted
     said = run("predict", path, folder / "new.csv", option, value, code=2).stderr
+    assert f"Invalid value for '{option}'" in said
     assert f"must be numbers between 0 and 1, such as 0.9 or 0.5,0.9, got {value!r}." in said
 
 

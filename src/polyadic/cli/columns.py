@@ -53,7 +53,7 @@ def describe_columns(
 def write_columns(lines: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Yield the lines of a table for a terminal; heads that nothing stands under are left out."""
     heads = [head for head in HEADS if head == "column" or any(line[head] for line in lines)]
-    rows = [heads, *([line[head] for head in heads] for line in lines)]
+    rows = [heads, *([on_one_line(line[head]) for head in heads] for line in lines)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     for row in rows:
         cells = zip(row, heads, widths, strict=True)
@@ -62,6 +62,12 @@ def write_columns(lines: Sequence[Mapping[str, str]]) -> Iterator[str]:
             for cell, head, width in cells
         )
         yield "  " + "  ".join(told).rstrip()
+
+
+def on_one_line(text: str) -> str:
+    """Return a text whose line breaks, and other signs that do not print, are escaped."""
+    marks = (m if m.isprintable() else m.encode("unicode_escape").decode() for m in text)
+    return "".join(marks)
 
 
 def _describe(
@@ -74,13 +80,13 @@ def _describe(
     values = ""
     if column.levels:
         values = _list_levels(column)
-        notes += ["one level: takes no part"] * (len(column.levels) == 1)
+        notes += [_note_of_one("level", column)] * (len(column.levels) == 1)
     elif deciles:
         low, high = deciles[0], deciles[-1]
         write = _day if column.kind == "date" else partial(write_number, digits=6)
         values = f"{write(low)} to {write(high)}"
         if low == high and column.kind == "number":
-            values, notes = write(low), [*notes, "one value: takes no part"]
+            values, notes = write(low), [*notes, _note_of_one("value", column)]
     elif deciles is not None:
         notes.append("empty: takes no part")
     notes += [part for part in [", ".join(part for part in column.parts if part)] if part]
@@ -89,6 +95,11 @@ def _describe(
     if gaps and n_rows:
         gaps += f" ({_per_cent(column.n_gaps, n_rows)})"
     return _line(column.name, kind, values, gaps, "; ".join(notes))
+
+
+def _note_of_one(what: str, column: Column) -> str:
+    """Return what to say of a column with one value: beside it, a gap may tell something."""
+    return f"one {what}: {'only its gaps count' if column.n_gaps else 'takes no part'}"
 
 
 def _line(name: str, kind: str, values: str = "", gaps: str = "", note: str = "") -> dict[str, str]:

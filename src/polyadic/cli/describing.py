@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from polyadic.cli.columns import write_columns
+from polyadic.cli.columns import on_one_line, write_columns
 from polyadic.cli.errors import warn
-from polyadic.cli.measures import warn_of_few
+from polyadic.cli.measures import count_rows, warn_of_few
 from polyadic.cli.training import Fitted
 from polyadic.inspection import describe_kernel, short_name, write_number, write_part
 
@@ -72,6 +72,7 @@ def _describe_fit(facts: dict[str, Any]) -> str:
 def _describe_learned(inputs: list[dict[str, Any]], scale: str) -> Iterator[str]:
     """Yield a table of what was learned about the inputs, the most relevant first."""
     yield f"Inputs by relevance: how {scale} change without one, as a part of their variance"
+    inputs = [{**entry, "name": on_one_line(entry["name"])} for entry in inputs]
     used = [entry for entry in inputs if entry["kind"] != "unused"]
     told = [entry for entry in used if entry["relevance"] >= _LEAST_RELEVANCE] or used
     rows = [["", "relevance", "kernel", "length scale", "basis functions"]]
@@ -105,13 +106,13 @@ def metric_lines(metrics: dict[str, Any] | None, rows: str = "rows") -> Iterator
     if metrics is None:
         return
     if "log_loss" in metrics:
-        yield f"{metrics['rows']} {rows}: {_class_metrics(metrics, metrics['auc'])}"
+        yield f"{count_rows(metrics['rows'], rows)}: {_class_metrics(metrics, metrics['auc'])}"
         half = None if metrics["auc"] is None else 0.5
         yield f"a constant prediction: {_class_metrics(metrics['constant'], half)}"
         return
     r2 = "" if metrics["r2"] is None else f", R² {metrics['r2']:.4f}"
     rmse, mae = (write_number(metrics[name], 5) for name in ("rmse", "mae"))
-    yield f"{metrics['rows']} {rows}: RMSE {rmse}, MAE {mae}{r2}"
+    yield f"{count_rows(metrics['rows'], rows)}: RMSE {rmse}, MAE {mae}{r2}"
     if "log_score" in metrics:
         held, score = 100 * metrics["coverage_90"], write_number(metrics["log_score"])
         yield f"90 % intervals hold {held:.1f} % of them, log score {score}"

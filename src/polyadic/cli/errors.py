@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -28,6 +29,12 @@ _REMEDIES = {
     "encoding": "Pass --encoding cp1252, or another.",
     "target": "The target must be numbers; texts can be classes (--task classification).",
 }
+
+
+# A text that is shown in part, with … at its end, cannot be passed on.
+_TEXT_AMONG_NUMBERS = re.compile(r"must be numbers, .* but is text \(row \d+ is (.*[^…].)\)\.$")
+# Arrow counts the header as a row; everywhere else the first row is the one under it.
+_LONG_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected")
 
 
 class Mistake(click.ClickException):
@@ -71,7 +78,31 @@ def _tell(error: Exception) -> str:
     """Return what an error says; what to do about rows, in the words of the command."""
     from polyadic.sources.files.row_files import RowsError
 
-    return error.told(_REMEDIES) if isinstance(error, RowsError) else str(error)
+    if isinstance(error, RowsError):
+        return error.told(_REMEDIES | _other_remedies(error.problem))
+    return _LONG_ROW.sub(lambda found: f"row {int(found[1]) - 1}: expected", str(error))
+
+
+def _other_remedies(problem: str) -> dict[str, str]:
+    """Return what to do about a problem where that depends on the command, or on a value."""
+    found = {}
+    if not _takes("--task"):
+        found["target"] = (
+            "The target must be numbers, as in the fit. Fix the file, or pass --target to name "
+            "another column."
+        )
+    text = _TEXT_AMONG_NUMBERS.search(problem)
+    if text is not None and _takes("--na"):
+        # A remedy is a pattern, in which braces stand for something else.
+        shown = text[1].replace("{", "{{").replace("}", "}}")
+        found["fit"] = f"Fix the file, or pass --na {shown} to read it as a gap."
+    return found
+
+
+def _takes(option: str) -> bool:
+    """Return whether the command that runs has an option."""
+    context = click.get_current_context(silent=True)
+    return context is not None and any(option in each.opts for each in context.command.params)
 
 
 def warn(message: str | None) -> None:

@@ -23,21 +23,26 @@ _FILE = click.Path(exists=True, dir_okay=False)
 )
 @click.option(
     "--std/--no-std",
-    default=True,
-    help="Give standard deviations of numbers too, which takes several times as long to compute.",
+    default=None,
+    help="Give standard deviations of numbers too, which takes several times as long to compute; "
+    "the default where the model knows them.",
 )
 @force_option
 @as_user_errors
-def export(model: str, out: str, dtype: str, std: bool, force: bool) -> None:
+def export(model: str, out: str, dtype: str, std: bool | None, force: bool) -> None:
     """Write MODEL as a graph of ONNX, which predicts without Python."""
     if not out.lower().endswith(".onnx"):
         raise Mistake(f"--out {out} must end in .onnx: graphs are written in this format.")
     check_output(out, [model], force)
     from polyadic.cli.tables import cut
+    from polyadic.cli.tasks import require_std
     from polyadic.cli.training import open_model
     from polyadic.export import to_onnx
 
-    graph = to_onnx(open_model(model).model, out, dtype=dtype, return_std=std).graph
+    fitted = open_model(model)
+    if std:
+        require_std(fitted.task)
+    graph = to_onnx(fitted.model, out, dtype=dtype, return_std=std is not False).graph
     for what, values in (("takes", graph.input), ("gives", graph.output)):
         click.echo(f"{what} {cut([each.name for each in values])}")
     click.echo(f"Wrote {out}.")

@@ -206,14 +206,18 @@ class Thinned:
             self._stride *= 2
 
 
+def count_rows(count: int, rows: str = "rows") -> str:
+    """Return a number of rows in words; `rows` is what many of them are called."""
+    return f"{count} {rows.removesuffix('s') if count == 1 else rows}"
+
+
 def warn_of_few(metrics: dict[str, Any], rows: str = "rows") -> str | None:
     """Return a warning where errors were measured on too few rows to mean much."""
     if metrics["rows"] >= FEW_ROWS:
         return None
-    count = metrics["rows"]
     return (
-        f"the errors were measured on {count} {rows}, which is too few to tell how "
-        f"well the model predicts; {FEW_ROWS} or more would."
+        f"the errors were measured on {count_rows(metrics['rows'], rows)}, which is too few to "
+        f"tell how well the model predicts; {FEW_ROWS} or more would."
     )
 
 

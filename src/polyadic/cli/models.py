@@ -113,7 +113,8 @@ def fit(
     from polyadic.cli.training import fit_model
 
     table = read_table(data, csv)
-    target = table.require_target(target, [*ignore, *keep, *category])
+    named = {"--ignore": ignore, "--keep": keep, "--category": category}
+    target = table.require_target(target, named)
     chosen = choose_columns(table, target, ignore, [*keep, *category])
     task = chosen.decide_task(task, given)
     fitted = fit_model(chosen, task, holdout, given, sample)
@@ -155,14 +156,14 @@ def _how_to_go_on(out: str, checkpoint: Any) -> str:
     "--interval",
     "coverages",
     type=Levels(),
-    default="",
+    default=(),
     metavar="COVERAGE",
     help="Write intervals that hold so many of the numbers, such as 0.9 or 0.5,0.9.",
 )
 @click.option(
     "--quantiles",
     type=Levels(),
-    default="",
+    default=(),
     metavar="ALPHA",
     help="Write quantiles of each number, such as 0.1,0.5,0.9.",
 )

@@ -63,11 +63,11 @@ class Levels(click.ParamType):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, ...]:
-        """Return the numbers; none for an empty text."""
+        """Return the numbers; an empty text, as of an unset variable of a shell, is refused."""
         if not isinstance(value, str):
             return tuple(value)
         try:
-            found = [float(part) for part in value.split(",")] if value else []
+            found = [float(part) for part in value.split(",")]
         except ValueError:
             found = [-1.0]
         if not all(0 < each < 1 for each in found):

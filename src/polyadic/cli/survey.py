@@ -13,13 +13,18 @@ from polyadic.cli.errors import Mistake, note, warn
 from polyadic.cli.tables import Table, cut, list_names
 from polyadic.cli.targets import CLASSIFICATION, TargetValues
 from polyadic.cli.tasks import decide_task
+from polyadic.sources.files.arrow_files import CsvRows
 from polyadic.sources.files.row_files import NUMBER, TEXT, number_rows
 from polyadic.sources.files.row_source import RowSource
 
 _LEAST_ROWS_OF_IDS = 20
 _MOST_IDS = 100_000
+# Numbers are doubles, and whole numbers of up to 64 bits that are more than this are ids, mostly.
+_LAST_EXACT, _LAST_ID = 2.0**53, 2.0**64
 _INDEX = "an index that pandas wrote"
 _ROW_NAME = "no two values are alike, as in names of rows"
+_ROW_NUMBER = "may be a row number or an id"
+_MERGED = "beyond 2⁵³, where neighbours are one number"
 
 
 @dataclass
@@ -31,6 +36,8 @@ class RowNumbers:
     last: float = np.nan
     direction: float = 0.0
     whole: list[NDArray[np.float64]] | None = field(default_factory=list)
+    are_whole: bool = True
+    largest: float = 0.0
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Look at more rows."""
@@ -42,9 +49,22 @@ class RowNumbers:
             self.monotone = bool((np.sign(steps) == self.direction).all() and self.direction)
         self.last = float(values[-1]) if len(values) else self.last
         self.rows += len(values)
+        if self.are_whole:
+            self._add_whole(values)
+
+    def _add_whole(self, values: NDArray[np.float64]) -> None:
+        """Look at more rows of a column that has had nothing but whole numbers and gaps."""
+        gaps = np.isnan(values)
+        self.are_whole = bool((gaps | (values == np.round(values))).all())
+        self.largest = float(np.fmax.reduce(np.abs(values), initial=self.largest))
         if self.whole is not None:
-            integers = self.rows <= _MOST_IDS and bool((values == np.round(values)).all())
-            self.whole = [*self.whole, values] if integers else None
+            may_be_ids = self.are_whole and not gaps.any() and self.rows <= _MOST_IDS
+            self.whole = [*self.whole, values] if may_be_ids else None
+
+    @property
+    def are_merged(self) -> bool:
+        """Whether whole numbers are so large that doubles do not tell all of them apart."""
+        return self.are_whole and _LAST_EXACT < self.largest <= _LAST_ID
 
     @property
     def found(self) -> bool:
@@ -88,6 +108,7 @@ class Survey:
     row_numbers: list[str]
     row_names: list[str]
     empty: list[str]
+    merged: list[str]
 
     @classmethod
     def of(cls, source: RowSource, target: str) -> Survey:
@@ -109,7 +130,8 @@ class Survey:
         row_numbers = [name for name, each in numbers.items() if each.found]
         row_names = [name for name, each in texts.items() if each.found]
         empty = [name for name, count in gaps.items() if count == n_rows]
-        return cls(n_rows, found, row_numbers, row_names, empty)
+        merged = [name for name, each in numbers.items() if each.are_merged]
+        return cls(n_rows, found, row_numbers, row_names, empty, merged)
 
 
 @dataclass(frozen=True)
@@ -157,6 +179,12 @@ class Chosen:
         task, remark = decide_task(self.values, self.target, asked, parameters)
         if task == CLASSIFICATION:
             self._check_classes(asked)
+        elif len(self.values.counts) == 1:
+            (only,) = self.values.labels
+            remark = (
+                f"the target {self.target!r} is {only!r} in all rows, so there is nothing to "
+                "learn. Pass --target to name another column."
+            )
         if remark is not None:
             note(remark)
         return task
@@ -212,13 +240,24 @@ def choose_columns(table: Table, target: str, ignore: Sequence[str], keep: Seque
     left_out |= dict.fromkeys(row_names, _ROW_NAME) | dict.fromkeys(survey.empty, "empty")
     source = _source(table, target, left_out)
     row_numbers = [name for name in survey.row_numbers if name not in keep]
-    notes = source.notes | dict.fromkeys(row_numbers, "may be a row number or an id")
+    # Only a file of text has them as doubles whatever they are used as.
+    is_text = any(isinstance(file, CsvRows) for file in table.files)
+    merged = survey.merged if is_text else []
+    notes = _join_notes(
+        source.notes, dict.fromkeys(row_numbers, _ROW_NUMBER), dict.fromkeys(merged, _MERGED)
+    )
     examples = {name: text for file in table.files for name, text in file.examples.items()}
     told = [
         f"{name!r} ({examples[name]})" if name in examples else repr(name) for name in row_names
     ]
     _warn(source, index, told, row_numbers)
     return Chosen(table, source, survey.target, survey.n_rows, left_out, notes)
+
+
+def _join_notes(*parts: Mapping[str, str]) -> dict[str, str]:
+    """Return all that is to be said of each column."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: "; ".join(part[name] for part in parts if name in part) for name in names}
 
 
 def _source(table: Table, target: str, left_out: Mapping[str, str]) -> RowSource:
@@ -241,7 +280,7 @@ def _warn(
         warn(f"{cut(row_names)}: {_ROW_NAME}, left out. {keep}")
     if row_numbers:
         warn(
-            f"{list_names(row_numbers)} may be a row number or an id: all values differ, or they "
+            f"{list_names(row_numbers)} {_ROW_NUMBER}: all values differ, or they "
             "only rise or fall. It is used as an input. Pass --ignore NAME to leave it out, or "
             "--keep NAME to use it without a word."
         )

@@ -68,11 +68,19 @@ class Table:
             files = [file.read_as(kinds_of(schema, names)) for file in files]
         return select_rows(files, target, names, None, missing)
 
-    def require_target(self, target: str | None, named: Sequence[str]) -> str:
-        """Return the column to predict: the one asked for, or the one the table tells."""
-        unknown = [name for name in named if name not in self.names]
-        if unknown:
-            raise Mistake(f"{self.path} has no column {list_names(unknown)}.")
+    def require_target(self, target: str | None, named: Mapping[str, Sequence[str]]) -> str:
+        """Return the column to predict: the one asked for, or the one the table tells.
+
+        Parameters
+        ----------
+        target : str or None
+            The column that users name.
+        named : mapping
+            Columns that users name with other options, which the table must have; the target
+            cannot be one that ``--ignore`` leaves out.
+        """
+        for option, names in named.items():
+            self._require_columns(option, names)
         target = target or self.target
         if target is None:
             raise Mistake(
@@ -84,7 +92,21 @@ class Table:
                 f"{self.path} has no column {target!r}. Pass --target with one of "
                 f"{list_names(self.names)}."
             )
+        if target in named.get("--ignore", ()):
+            raise Mistake(
+                f"--ignore leaves {target!r} out, which is the target. Name another column with "
+                "--ignore, or with --target."
+            )
         return target
+
+    def _require_columns(self, option: str, names: Sequence[str]) -> None:
+        """Raise a mistake unless the table has the columns that an option names."""
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise Mistake(
+                f"{self.path} has no column {list_names(unknown)}. Pass {option} with one of "
+                f"{list_names(self.names)}."
+            )
 
 
 def read_table(path: str, csv: Mapping[str, Any]) -> Table:

@@ -203,6 +203,16 @@ def task_of(model: Any) -> Task:
     return ClassTask(model.classes_) if is_classifier(model) else NumberTask(Sureness.of(model))
 
 
+def require_std(task: Task) -> None:
+    """Raise a mistake where a graph cannot give the standard deviations that users ask for."""
+    if task.name == CLASSIFICATION:
+        raise Mistake(
+            "--std is about numbers, and this model predicts classes. Leave it out: the graph "
+            "gives their probabilities."
+        )
+    task.check(Wanted(std=True))
+
+
 def decide_task(
     values: TargetValues, target: str, asked: str | None, parameters: Mapping[str, Any]
 ) -> tuple[str, str | None]:

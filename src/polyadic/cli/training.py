@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from polyadic import __version__
 from polyadic.cli.columns import describe_columns
 from polyadic.cli.errors import Mistake, warn
-from polyadic.cli.measures import Fingerprint, Outside
+from polyadic.cli.measures import Fingerprint, Outside, count_rows
 from polyadic.cli.notes import check_learned, check_notes, read_expected
 from polyadic.cli.survey import Chosen
 from polyadic.cli.tables import Expected, Table
@@ -308,11 +308,6 @@ def open_model(path: str) -> Fitted:
     check_notes(path, notes, n_inputs, task_of(model).n_classes)
     check_learned(path, getattr(model, "inputs_", None), n_inputs)
     return Fitted(model, expected, notes)
-
-
-def count_rows(count: int) -> str:
-    """Return a number of rows in words."""
-    return f"{count} row{'s' * (count != 1)}"
 
 
 def feature_weights(model: Any) -> list[dict[str, Any]]:
