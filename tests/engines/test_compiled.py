@@ -1,10 +1,11 @@
 """What the compiled engine does by itself, beside the contract of all."""
 
 import numpy as np
+import pytest
 
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
-from polyadic.features import PurePowerFeatures, TensorLayout
+from polyadic.features import DampedFourierFeatures, PurePowerFeatures, TensorLayout
 from polyadic.model.posterior import CorePosterior
 from polyadic.rows.rows import Rows
 
@@ -27,3 +28,14 @@ def test_single_precision_of_wide_cores_is_not_seen(rng):
         engine.leverage(*arguments, unsafe) for engine in (CompiledEngine(), ReferenceEngine())
     )
     np.testing.assert_allclose(np.sqrt(1 + found), np.sqrt(1 + expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("far", [1e18, 2.0**63, 1e20, 1e200])
+def test_waves_far_from_the_rows_are_those_at_whole_turns(rng, far):
+    """Doubles so large are whole numbers of turns, more than an integer can count."""
+    layout = TensorLayout.of((DampedFourierFeatures(2.0, 0.7),), (8, 8), True)
+    cores = [rng.standard_normal((2, 3)) + 1j * rng.standard_normal((2, 3)) for _ in range(6)]
+    X = np.array([[far, -far], [0.0, 0.0]])
+    away, at_zero = CompiledEngine().predict(X, cores, np.ones(1), layout)
+    assert away == pytest.approx(at_zero, rel=1e-12)
+    assert np.isfinite(ReferenceEngine().predict(X, cores, np.ones(1), layout)).all()

@@ -124,6 +124,32 @@ def test_class_weights_are_weights_of_rows():
     assert (balanced.predict(X) == "yes").sum() >= (plain.predict(X) == "yes").sum()
 
 
+@pytest.mark.parametrize("weight", [-2, np.nan, np.inf, "5", None])
+def test_class_weights_must_be_weights(tmp_path, weight):
+    X, y = two_classes(60)
+    model = classifier(class_weight={"no": 1.0, "yes": weight})
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame(X, columns=list("abcd")).assign(y=y)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    words = rf"`class_weight` .*not negative.*got {weight!r} for the class 'yes'. Use"
+    for given in ((X, y), (polyadic.open_rows(tmp_path / "rows.csv", target="y"),)):
+        with pytest.raises(ValueError, match=words):
+            model.fit(*given)
+
+
+def test_class_weights_that_fit_no_class_name_the_labels(tmp_path):
+    X, y = two_classes(60)
+    with pytest.raises(ValueError, match=r"`class_weight` .*got 'x'.*labels \[False, True\] are"):
+        classifier(class_weight={"x": 5}).fit(X, y == "yes")
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame(X, columns=list("abcd")).assign(y=y)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    nothing = classifier(class_weight={"no": 0, "yes": 0})
+    for given in ((X, y), (polyadic.open_rows(tmp_path / "rows.csv", target="y"),)):
+        with pytest.raises(ValueError, match=r"`class_weight` .*got 0 for all of \['no', 'yes'\]"):
+            nothing.fit(*given)
+
+
 def test_a_weight_is_a_count():
     X, y = three_classes()
     weight = np.random.RandomState(0).randint(0, 4, len(y))
@@ -235,8 +261,15 @@ def test_labels_must_be_there_and_be_classes():
     with pytest.raises(ValueError, match=r"missing in 1 of 300 rows: row 7 \(the first"):
         classifier().fit(X, missing)
     mixed = np.where(np.arange(len(y)) == 7, 1, y.astype(object))
-    with pytest.raises(ValueError, match="labels of one kind, got int and str"):
-        classifier().fit(X, mixed)
+    for labels in (mixed, mixed.tolist()):  # of lists NumPy would make text
+        with pytest.raises(ValueError, match=r"`y` .*one kind, got 1 and '\w+'.*y.astype\(str\)"):
+            classifier().fit(X, labels)
+    with pytest.raises(ValueError, match="missing in 1 of 300 rows: row 0"):
+        classifier().fit(X, [float("nan"), *y[1:].tolist()])
+    pairs = np.empty(len(y), dtype=object)
+    pairs[:] = [(1, int(each == "yes")) for each in y]
+    with pytest.raises(TypeError, match=r"`y` must have text, whole numbers or flags"):
+        classifier().fit(X, pairs)
     with pytest.raises(ValueError, match="Unknown label type"):
         classifier().fit(X, X[:, 0])
 

@@ -89,6 +89,15 @@ def test_a_single_level_that_is_a_number():
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("levels", [["a", "b"], ["a", "not seen"]])
+def test_an_empty_text_that_is_new_is_a_new_level_and_no_gap(levels):
+    train = pd.DataFrame({"t": [*levels, None]})
+    found, wanted = encode(train, pd.DataFrame({"t": ["", None, *levels]}))
+    np.testing.assert_array_equal(found, wanted)
+    assert found[0] == 2
+    assert np.isnan(found[1])
+
+
 def test_the_empty_text_is_a_level_where_the_fit_had_it_as_one():
     train = pd.DataFrame({"t": ["", "a", "a"]})
     found, wanted = encode(train, train)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from polyadic.features import PurePowerFeatures  # noqa: E402
 from polyadic.rows.inputs import Inputs  # noqa: E402
 from polyadic.sources.dask import DaskSource  # noqa: E402
 from polyadic.sources.dask.cluster import Cluster  # noqa: E402
+from polyadic.sources.schema import TableWarning  # noqa: E402
 from tests.contract.clusters import client as in_process_client  # noqa: E402
 from tests.small import MAPS  # noqa: E402
 from tests.sources.partitions import (  # noqa: E402
@@ -124,7 +126,7 @@ def test_data_frames_agree_with_memory(client, target):
     assert_allclose(predicted.compute(), expected.predict(table[parts[0]]), atol=1e-8)
     score = fitted.score(*(lazy[part] for part in parts))
     assert_allclose(score, expected.score(*(table[part] for part in parts)), rtol=1e-8)
-    with pytest.raises(ValueError, match=r"inputs \['a', 'b', 'c'\] in this order"):
+    with pytest.raises(ValueError, match="in the order of the fit"):
         fitted.predict(lazy[["c", "b", "a"]])
 
 
@@ -435,3 +437,44 @@ def test_numbers_named_as_categories_and_rows_that_do_not_count(client):
     assert 9 not in fitted.schema_.columns[0].levels
     assert fitted.schema_ == expected.schema_
     assert_array_equal(fitted.predict(X[weight > 0]), expected.predict(X[weight > 0]))
+
+
+def test_what_the_fit_did_not_see_is_told_when_it_is_computed():
+    table, columns = messy(), ["size", "colour", "sold"]
+    model = automatic().fit(table[columns], table["y"])
+    table.loc[[0, 1, 200], "colour"] = "purple"  # in the first and the last partition
+    table.loc[7, "sold"] = None
+    lazy = dd.from_pandas(table, npartitions=3)
+    words = r"did not see \({} in 'colour'\).*gaps where it had none \(1 in 'sold'\)"
+    with pytest.warns(TableWarning, match=words.format(3)) as told:
+        model.score(lazy[columns], lazy["y"])
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    found = model.predict(lazy[columns])
+    with pytest.warns(TableWarning, match=words.format(2)) as told:
+        found = found.compute(scheduler="synchronous")
+    assert any("(1 in 'colour')" in str(each.message) for each in told)
+    with pytest.warns(TableWarning, match=words.format(3)):
+        assert_array_equal(found, model.predict(table[columns]))
+
+
+def test_gaps_that_the_fit_did_not_see_are_told_of_numbers_too():
+    X, Y, _ = problem(200)
+    model = automatic().fit(X, Y[:, 0])
+    X[[3, 190], 1] = np.nan
+    rows, y = collections(X, Y[:, 0])
+    with pytest.warns(TableWarning, match=r"gaps where it had none \(2 in 'x1'\)"):
+        model.score(rows, y)
+    with pytest.warns(TableWarning, match=r"gaps where it had none \(1 in 'x1'\)"):
+        model.predict(rows).compute(scheduler="synchronous")
+
+
+def test_rows_that_do_not_count_in_a_fit_are_no_surprise(client):
+    table = messy()
+    weight = pd.Series(np.ones(len(table)))
+    table.loc[5, "colour"], weight[5] = "purple", 0.0
+    lazy = dd.from_pandas(table.assign(w=weight), npartitions=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TableWarning)
+        model = automatic().fit(lazy[["size", "colour"]], lazy["y"], lazy["w"])
+    assert model.schema_.columns[1].n_levels == 3

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyadic import FeatureLearningRegressor
 from polyadic.sources.columns import Table
 from polyadic.sources.schema import Schema, Surprises, TableWarning, as_numbers
 from polyadic.sources.survey import Survey, learn_schema, named_columns
@@ -335,11 +336,11 @@ def test_what_comes_where_there_were_gaps_is_a_gap(later):
 
 def test_text_may_come_where_partitions_had_gaps():
     dd = pytest.importorskip("dask.dataframe")
-    from polyadic.sources.dask.tables import encode_lazily
+    from polyadic.sources.dask.tables import LazyTable
 
     schema = Schema.of_numbers(["z", "size"], 2).with_gaps([4, 0], n_rows=4)
     lazy = dd.from_pandas(pd.DataFrame({"z": list("abcd"), "size": [1, 2, 3, 4]}), npartitions=2)
-    found = encode_lazily(lazy, schema).compute(scheduler="synchronous")
+    found = LazyTable(lazy, schema).inputs().compute(scheduler="synchronous")
     np.testing.assert_array_equal(found, [[NAN, 1], [NAN, 2], [NAN, 3], [NAN, 4]])
 
 
@@ -585,3 +586,20 @@ def test_new_names_for_levels_change_nothing_but_codes(items):
     np.testing.assert_array_equal(np.isnan(codes[0]), gaps)
     pairs = set(zip(codes[0][~gaps], codes[1][~gaps], strict=True))
     assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+
+
+def test_a_record_batch_is_a_table():
+    table = pa.table(
+        {"size": [1.0, None, 3.0, 4.0] * 9, "colour": ["red", "blue", None, "red"] * 9}
+    )
+    (batch,) = table.to_batches()
+    schema, _ = learn_schema(batch)
+    assert schema == learn_schema(table)[0]
+    np.testing.assert_array_equal(schema.encode(batch).X, schema.encode(table).X)
+    y, weight = np.arange(36.0), np.arange(36) % 3
+    models = [
+        FeatureLearningRegressor(effort=0.02, n_estimators=1, random_state=0).fit(X, y, weight)
+        for X in (batch, table)
+    ]
+    np.testing.assert_array_equal(models[0].predict(batch), models[1].predict(table))
+    assert models[0].feature_names_in_.tolist() == ["size", "colour"]

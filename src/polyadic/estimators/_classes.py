@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
@@ -26,7 +26,13 @@ from polyadic.rows.tensors import is_tensor, like, to_host
 from polyadic.search.errors import learn_reach
 from polyadic.sources.data import Data
 from polyadic.sources.files.row_source import RowSource
-from polyadic.sources.labels import Classes, Labels, missing_labels, refuse_label
+from polyadic.sources.labels import (
+    Classes,
+    Labels,
+    missing_labels,
+    mixed_labels,
+    refuse_label,
+)
 from polyadic.uncertainty import EntropyPredictor
 
 _SHOWN = 5  # rows that an error names
@@ -297,14 +303,41 @@ def _class_weights(
 def _weights_of(class_weight: Any, values: NDArray[Any], sums: NDArray[Any]) -> NDArray[np.float64]:
     """Return the weight of each class, whose rows weigh so much; balanced ones weigh the same."""
     if class_weight != "balanced":
-        return np.asarray(compute_class_weight(class_weight, classes=values, y=values))
+        return _given_weights(class_weight, values.tolist())
     there = sums > 0  # classes whose rows count
     return np.asarray(sums.sum() / there.sum() / np.where(there, sums, 1.0))
 
 
+def _given_weights(class_weight: dict[Any, Any], labels: list[Any]) -> NDArray[np.float64]:
+    """Return the weight that each label is given, 1 where it is given none."""
+    for label, weight in class_weight.items():
+        if not isinstance(weight, Real) or not 0 <= float(weight) < np.inf:
+            raise ValueError(
+                "`class_weight` must have finite numbers that are not negative as weights, got "
+                f"{weight!r} for the class {label!r}. Use 1 for the usual weight, 0 to leave a "
+                "class out."
+            )
+    # As in scikit-learn, other labels do no harm where every class has its weight.
+    known = set(labels)
+    strange = [label for label in class_weight if label not in known]
+    without = [label for label in labels if label not in class_weight]
+    if strange and without:
+        raise ValueError(
+            f"`class_weight` must have labels of `y` as keys, got {strange[0]!r}, and the labels "
+            f"{without[:_SHOWN]} are not in it. Name classes as `y` does, each with its type."
+        )
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    if not weights.any():
+        raise ValueError(
+            "`class_weight` must give a positive weight to some class of `y`, got 0 for all of "
+            f"{labels[:_SHOWN]}. Use 1 for the usual weight."
+        )
+    return weights
+
+
 def _check_labels(estimator: Any, y: Any) -> NDArray[Any]:
     """Return labels as an array of one type; raise where they are missing or no labels."""
-    y = to_host(y)
+    y = _keep_kinds(to_host(y))
     gaps = find_gaps(y)
     if len(gaps):
         rows = [f"row {row}" for row in gaps[:_SHOWN].tolist()]
@@ -313,15 +346,23 @@ def _check_labels(estimator: Any, y: Any) -> NDArray[Any]:
     if labels.dtype.kind in "mM":
         raise refuse_label(labels[0])
     if labels.dtype.kind == "O":
-        kinds = sorted({type(each).__name__ for each in labels})
-        if len(kinds) > 1 and "str" in kinds:
-            raise ValueError(
-                f"`y` must have labels of one kind, got {' and '.join(kinds)}. Make them all text."
-            )
-        if "str" not in kinds:  # objects that are all numbers, or flags, are an array of them
+        examples = {isinstance(each, str): each for each in reversed(labels.tolist())}
+        if len(examples) > 1:
+            raise mixed_labels(examples[False], examples[True])
+        if False in examples:  # objects that are all numbers, or flags, are an array of them
             labels = np.array(labels.tolist())
+            if labels.ndim > 1:  # pairs, of which NumPy made columns
+                raise refuse_label(examples[False])
     check_classification_targets(labels)
     return labels
+
+
+def _keep_kinds(y: Any) -> Any:
+    """Return labels; lists in which NumPy would make text of something else as objects."""
+    if not isinstance(y, list | tuple) or np.asarray(y).dtype.kind != "U":
+        return y
+    objects = np.array(y, dtype=object)
+    return y if all(isinstance(each, str) for each in objects.ravel()) else objects
 
 
 def _counts(sample_weight: Any, y: NDArray[Any]) -> Any:

@@ -152,10 +152,24 @@ def _read(table: Table, place: int, column: Column) -> NDArray[Any]:
         times = np.where(values.gaps, 0.0, values.array).astype(np.int64)
         return np.where(values.gaps, _NO_TIME, times)[:, None]
     if column.has_text:
-        pairs = zip(values.levels, values.gaps.tolist(), strict=True)
-        return np.array([["" if gap else str(each)] for each, gap in pairs], dtype=object)
+        pairs, empty = zip(values.levels, values.gaps.tolist(), strict=True), _empty_text(column)
+        texts = ["" if gap else str(each) or empty for each, gap in pairs]
+        return np.array(texts, dtype=object)[:, None]
     found = values.levels if values.array is None else values.array
     return np.array(found, dtype=np.float64)[:, None]
+
+
+def _empty_text(column: Column) -> str:
+    """Return what stands for an empty text that is no gap, as the graph takes it for one.
+
+    Where the fit did not see it, another text that it did not see means the same.
+    """
+    if "" in column.levels:
+        return ""
+    text = "not seen"
+    while text in column.levels:
+        text += "_"
+    return text
 
 
 def _double(graph: Graph, value: str) -> str:

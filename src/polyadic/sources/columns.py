@@ -161,13 +161,24 @@ def join_columns(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 def is_frame(X: Any) -> bool:
     """Whether `X` is a table with names of columns, and in memory."""
-    return bool(nw.dependencies.is_into_dataframe(X))
+    return bool(nw.dependencies.is_into_dataframe(X)) or _is_batch(X)
+
+
+def _is_batch(X: Any) -> bool:
+    """Whether `X` is a record batch of Arrow, which narwhals does not take for a table."""
+    pyarrow = nw.dependencies.get_pyarrow()
+    return pyarrow is not None and isinstance(X, pyarrow.RecordBatch)
+
+
+def as_table(X: Any) -> Any:
+    """Return a record batch of Arrow as a table, and anything else as it is."""
+    return nw.dependencies.get_pyarrow().Table.from_batches([X]) if _is_batch(X) else X
 
 
 def take_rows(X: Any, used: NDArray[np.bool_]) -> Any:
     """Return some rows of a table."""
     if is_frame(X):
-        return nw.from_native(X, eager_only=True).filter(used.tolist()).to_native()
+        return _frame_of(X).filter(used.tolist()).to_native()
     return X[used]
 
 
@@ -196,7 +207,7 @@ _FIXED = (np.floating, np.datetime64, np.timedelta64)
 def _frame_of(X: Any) -> Any:
     """Return a table of any library behind one interface."""
     try:
-        return nw.from_native(X, eager_only=True)
+        return nw.from_native(as_table(X), eager_only=True)
     except nw.exceptions.DuplicateError as error:
         twice = str(error).split("- ")[1:]
         raise ValueError(

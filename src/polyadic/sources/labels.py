@@ -155,10 +155,8 @@ class Labels:
         """Return the labels, sorted, and the sum of the weights of each."""
         kinds = {_KINDS[type(label)] for label in self.sums}
         if len(kinds) > 1:
-            raise ValueError(
-                f"`y` must have labels of one kind, got {' and '.join(sorted(kinds))}. Make them "
-                "all text."
-            )
+            examples = {_KINDS[type(label)]: label for label in self.sums}
+            raise mixed_labels(*list(examples.values())[:2])
         # Text is sorted as it is: an array of text would take the length of the longest for all.
         found: list[Any] = sorted(self.sums)
         values = np.array(found, dtype=object if kinds == {"text"} else None)
@@ -167,6 +165,14 @@ class Labels:
 
 _SHOWN = 5
 _KINDS: dict[type, str] = {str: "text", bool: "flags", int: "numbers"}
+
+
+def mixed_labels(one: Any, other: Any) -> ValueError:
+    """Return the error of labels of two kinds, of which there is an example each."""
+    return ValueError(
+        f"`y` must have labels of one kind, got {one!r} and {other!r}. Convert them to one kind, "
+        "such as text: y.astype(str)."
+    )
 
 
 def missing_labels(rows: Sequence[str], n_missing: int, n_rows: int, note: str = "") -> ValueError:

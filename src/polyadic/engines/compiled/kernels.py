@@ -38,8 +38,9 @@ def powers(x: Any, first: int, rate: float, modulus: float, out: Any, at: int) -
     """
     for i in range(BLOCK):
         t = x[_u(first) + _u(i)] * rate
-        # A quarter of the angle, from the fraction of a turn that is left of t.
-        a = (t - math.floor(t + 0.5)) * (math.pi / 2)
+        # A quarter of the angle, from the fraction of a turn that is left of t.  NumPy's floor is
+        # a double; that of math is an integer here, which far from the rows would overflow.
+        a = (t - np.floor(t + 0.5)) * (math.pi / 2)
         q = a * a
         # Taylor series of sine and cosine up to a¹⁵ and a¹⁶, by Horner's rule.
         s = 1 / 39916800 - q * (1 / 6227020800 - q / 1307674368000)

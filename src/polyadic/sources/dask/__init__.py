@@ -42,6 +42,7 @@ from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.dask import worker
 from polyadic.sources.dask.inputs import partitions
 from polyadic.sources.dask.predictions import evaluate, predict_lazily
+from polyadic.sources.dask.tables import LazyTable
 from polyadic.sources.dask.worker import Setup, Stale, Step
 from polyadic.sources.data import Data, PartStore
 
@@ -58,8 +59,10 @@ class DaskSource:
 
     Parameters
     ----------
-    X, y, sample_weight : Dask collections
-        As users passed them; targets and weights may be arrays.
+    X : Dask collection or LazyTable
+        Inputs, or a table that they are made of, which rows to predict must be.
+    y, sample_weight : Dask collections
+        As users passed them; they may be arrays.
     inputs : Inputs
         What the inputs are.
     gaps : bool
@@ -77,7 +80,8 @@ class DaskSource:
 
         With `merge`, rows that are few are brought into memory and their copies merged.
         """
-        parts = partitions(self._X, self._y, self._weight)
+        X = self._X.inputs() if isinstance(self._X, LazyTable) else self._X
+        parts = partitions(X, self._y, self._weight)
         store = DaskStore(_load(parts, self._inputs.names, gaps=self._gaps))
         try:
             statistics = store.reduce("statistics", summarise)
@@ -99,15 +103,16 @@ class DaskSource:
 
     def predict(self, predictor: Predicts) -> Any:
         """Return the predictions as a Dask array; nothing is computed yet."""
-        return predict_lazily(
-            predictor.single_threaded(), self._X, self._inputs.names, gaps=self._gaps
-        )
+        return predict_lazily(predictor.single_threaded(), self._X)
 
     def evaluate(self, predictor: Predicts, measure: Measure[A]) -> A:
-        """Return how good the predictions are."""
-        parts = partitions(self._X, self._y, self._weight)
-        names, gaps = self._inputs.names, self._gaps
-        return evaluate(predictor.single_threaded(), measure, names, parts, gaps=gaps)
+        """Return how good the predictions are; tell once what the fit had not seen."""
+        schema = self._X.schema
+        tables = not schema.is_numeric
+        parts = partitions(self._X.rows, self._y, self._weight, tables=tables)
+        scored = evaluate(predictor.single_threaded(), measure, schema, parts)
+        scored.surprises.warn(schema, stacklevel=4)
+        return scored.value
 
 
 def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str], *, gaps: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -10,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.sources.columns import take_rows
-from polyadic.sources.dask.inputs import holds_numbers, make_rows_whole, partitions
+from polyadic.sources.dask.inputs import as_numbers, holds_numbers, make_rows_whole, partitions
 from polyadic.sources.dask.worker import add_up
-from polyadic.sources.schema import Schema
+from polyadic.sources.schema import Encoded, Schema, Surprises
 from polyadic.sources.survey import Survey, named_columns
 
 
@@ -45,27 +46,60 @@ def _survey_partition(X: Any, weight: Any, categorical_features: Any) -> Survey 
     return Survey.of(X, categorical_features, weight) if len(X) else None
 
 
-def encode_lazily(X: Any, schema: Schema) -> Any:
-    """Return a collection of inputs; that of numbers is one as it is."""
-    if schema.is_numeric:
-        return X
-    X = make_rows_whole(X, tables=True)
-    n_inputs = len(schema.inputs)
-    if isinstance(X, da.Array):
-        chunks = (X.chunks[0], (n_inputs,))
-        empty = np.empty((0, 0))
-        return X.map_blocks(_encode, schema, dtype=np.float64, chunks=chunks, meta=empty)
+@dataclass(frozen=True, eq=False)
+class LazyTable:
+    """A table as users passed it, which becomes inputs where its partitions are.
+
+    Parameters
+    ----------
+    rows : Dask collection
+        The table.
+    schema : Schema
+        What the fit took its columns for.
+    """
+
+    rows: Any
+    schema: Schema
+
+    def inputs(self, *, warn: bool = False) -> Any:
+        """Return a collection of inputs; that of numbers is one as it is.
+
+        With `warn`, each partition tells, when it is computed, what the fit had not seen.
+        """
+        if self.schema.is_numeric:
+            return self.rows
+        X, n_inputs = make_rows_whole(self.rows, tables=True), len(self.schema.inputs)
+        if isinstance(X, da.Array):
+            options = {"chunks": (X.chunks[0], (n_inputs,)), "meta": np.empty((0, 0))}
+            return X.map_blocks(_encode, self.schema, warn, dtype=np.float64, **options)
+        import pandas as pd
+
+        meta = pd.DataFrame(np.empty((0, n_inputs)), columns=list(self.schema.inputs.names))
+        return X.map_partitions(_encode_frame, self.schema, warn, meta=meta)
+
+
+def encode_partition(X: Any, schema: Schema, number: int) -> Encoded:
+    """Return the inputs of a partition, and what the fit had not seen in it."""
+    if not schema.is_numeric:
+        return schema.encode(X)
+    numbers = as_numbers(X, "X", number, schema.inputs.names, gaps=not schema.is_whole)
+    return Encoded(numbers, unseen_gaps(numbers, schema))
+
+
+def unseen_gaps(X: NDArray[np.float64], schema: Schema) -> Surprises:
+    """Return the gaps of checked numbers in columns that had none in the fit."""
+    return schema.unseen_gaps(np.count_nonzero(np.isnan(X), axis=0).tolist())
+
+
+def _encode(X: Any, schema: Schema, warn: bool) -> NDArray[np.float64]:
+    encoded = schema.encode(X)
+    if warn:
+        encoded.surprises.warn(schema)
+    return encoded.X
+
+
+def _encode_frame(X: Any, schema: Schema, warn: bool) -> Any:
     import pandas as pd
 
-    meta = pd.DataFrame(np.empty((0, n_inputs)), columns=list(schema.inputs.names))
-    return X.map_partitions(_encode_frame, schema, meta=meta)
-
-
-def _encode(X: Any, schema: Schema) -> NDArray[np.float64]:
-    return schema.encode(X).X
-
-
-def _encode_frame(X: Any, schema: Schema) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(_encode(X, schema), columns=list(schema.inputs.names), index=X.index)
+    inputs = _encode(X, schema, warn)
+    return pd.DataFrame(inputs, columns=list(schema.inputs.names), index=X.index)
