@@ -72,7 +72,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results = stored(arguments.out)
     if not arguments.report:
-        results["machine"] = machine.describe()
+        results["timed_on" if arguments.times else "machine"] = machine.describe()
         run(results, arguments)
     if arguments.out is not None:
         write(results, arguments.out)
@@ -261,9 +261,7 @@ def page(results: dict[str, Any]) -> str:
     """Return what was asked, errors and times, in Markdown."""
     if "machine" not in results:
         return "Not measured yet: `python -m benchmarks.accuracy --help` tells how."
-    host, sets = results["machine"], results["sets"]
-    versions = ", ".join(f"{name} {host[name]}" for name in ("python", "numpy", "scikit-learn"))
-    parts = [f"Measured on: {host['cpu']}, {host['cpus']} CPUs, {versions}."]
+    sets, parts = results["sets"], [told_of(results["machine"])]
     raw = {name: sets[name] for name in tables.RAW if name in sets}
     kinds = (*MADE_UP, *tables.RAW, *tables.HOLES)
     real = {name: sets[name] for name in KNOWN if name in sets and name not in kinds}
@@ -282,7 +280,8 @@ def page(results: dict[str, Any]) -> str:
     if MANY_INPUTS in sets:
         parts += [many_inputs(sets[MANY_INPUTS])]
     if results.get("times"):
-        parts += ["### Seconds of a default fit beside boosting", timing_table(results["times"])]
+        parts += ["### Seconds of a default fit beside boosting", told_of(results["timed_on"])]
+        parts += [timing_table(results["times"])]
     if with_effort(sets):
         parts += ["### Error and time over effort", effort_table(with_effort(sets))]
         parts += [f"![Error against time over effort]({FIGURE})"]
@@ -295,6 +294,12 @@ def page(results: dict[str, Any]) -> str:
     if failed:
         parts += ["### Without a result", table(["set", "split", "model", "why"], failed)]
     return "\n\n".join(parts)
+
+
+def told_of(host: dict[str, Any]) -> str:
+    """Return a line that tells of the machine."""
+    versions = ", ".join(f"{name} {host[name]}" for name in ("python", "numpy", "scikit-learn"))
+    return f"Measured on: {host['cpu']}, {host['cpus']} CPUs, {versions}."
 
 
 def counts_table(sets: dict[str, Any], asked: Sequence[Asked] = compare.ASKED) -> str:

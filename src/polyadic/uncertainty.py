@@ -281,11 +281,7 @@ def log_score(y: Any, predicted: Any, weight: Any, errors: Sequence[ErrorDistrib
     """Return the log density of targets, columns as an `ErrorPredictor` gives them."""
     y, predicted = on_host(y), on_host(predicted)
     n_targets = len(errors)
-    if y.shape != (len(predicted), n_targets):
-        raise ValueError(
-            f"`y` must have the shape of the predictions, {(len(predicted), n_targets)}, got "
-            f"{y.shape}. Pass every target of the fit for every row."
-        )
+    require_targets(y, (len(predicted), n_targets))
     weight = np.ones(len(y)) if weight is None else on_host(weight)
     total = 0.0
     for t, each in enumerate(errors):
@@ -293,3 +289,12 @@ def log_score(y: Any, predicted: Any, weight: Any, errors: Sequence[ErrorDistrib
         density = each.log_density((y[:, t] - predicted[:, t]) / scale) - np.log(scale)
         total += float(weight @ density) / n_targets
     return LogScore(total, float(weight.sum()))
+
+
+def require_targets(y: NDArray[Any], shape: tuple[int, int]) -> None:
+    """Raise unless there is a target for every one that is predicted."""
+    if y.shape != shape:
+        raise ValueError(
+            f"`y` must have the shape of the predictions, {shape}, got {y.shape}. Pass every "
+            "target of the fit for every row."
+        )

@@ -36,6 +36,7 @@ BAD_DATA = {
     "inf in X": (put(X, np.inf), Y, None, "Input X contains infinity"),
     "-inf in X": (put(X, -np.inf), Y, None, "Input X contains infinity"),
     "nan in y": (X, put(Y, np.nan), None, "Input y contains NaN"),
+    "None in y": (X, [None, *Y[1:]], None, "missing in 1 of 30 rows, rows 0"),
     "inf in y": (X, put(Y, -np.inf), None, "Input y contains infinity"),
     "words in X": (np.full((30, 2), "a", dtype=object), Y, None, "could not convert string"),
     "words in y": (X, np.full(30, "a", dtype=object), None, "could not convert string"),

@@ -171,6 +171,9 @@ def test_constant_targets_and_copies():
     model = quick().fit(X, np.full(40, 3.0))
     assert np.isfinite(model.predict(X, return_std=True)[1]).all()
     assert np.isfinite(model.log_score(X, np.full(40, 3.0)))
+    few = [quick().fit(X[:5], np.full(5, unit)) for unit in (1e-12, 1.0, -1e12)]
+    units = [model.predict(X[:1], return_std=True)[1][0] for model in few]
+    np.testing.assert_allclose(units, np.array([1e-12, 1, 1e12]) * units[1])
     copies = quick().fit(np.repeat(X[:5], 20, axis=0), np.repeat(X[:5, 0], 20))
     assert np.isfinite(copies.predict(X, return_std=True)[1]).all()
 
@@ -196,6 +199,47 @@ def test_fresh_rows_calibrate():
     assert (model.predict(X_new) == before).all()
     low, high = model.predict_interval(X_new[199:], 0.9).T
     assert 0.84 < np.mean((low <= y_new[199:]) & (y_new[199:] <= high)) < 0.96
+
+
+def test_rows_to_calibrate_on_are_checked(fitted):
+    X, y = wave(30, seed=1)
+    for rows, bad in ((X, None), (X, np.c_[y, y]), (X[:1], y), (X, y[1:]), (X, y[:1])):
+        with pytest.raises(ValueError, match="`y` must have the shape of the predictions"):
+            fitted.calibrate(rows, bad)
+    for measure in (fitted.calibrate, fitted.score, fitted.log_score):
+        with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+            measure(X, y, -np.ones(30))
+
+
+def test_weighted_and_repeated_rows_are_as_sure():
+    X, y = wave(100)
+    weight = np.random.RandomState(1).randint(1, 4, size=100)
+    weighted = quick().fit(X, y, weight)
+    repeated = quick().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    std = [model.predict(X, return_std=True)[1] for model in (weighted, repeated)]
+    np.testing.assert_allclose(*std, rtol=1e-9)
+
+
+def test_few_rows_of_a_quantile():
+    X, y = np.random.RandomState(0).uniform(size=(45, 1)), np.random.RandomState(1).randn(45)
+    model = quick(loss="quantile", quantile=0.9).fit(X, y)
+    quantiles = model.predict_quantiles(X, [0.1, 0.5, 0.9])
+    np.testing.assert_allclose(quantiles[:, 2], model.predict(X))
+    below = norm.cdf(quantiles).mean(axis=0)
+    assert (np.abs(below - [0.1, 0.5, 0.9]) < 0.2).all()
+
+
+def test_named_maps_with_another_loss_say_what_to_use():
+    X, y = wave(60)
+    model = KernelMachineRegressor(loss="huber", n_basis=4, rank=2, max_iter=2, verbose=0)
+    with pytest.raises(AttributeError, match=r"`loss` must be 'squared_error'.*got 'huber'. Use"):
+        model.fit(X, y).predict(X, return_std=True)
+
+
+def test_targets_near_the_end_of_double_precision():
+    X, y = wave(60)
+    parts = quick().fit(X, 1e290 * y).predict_uncertainty(X)
+    assert np.isfinite(np.array(parts)).all()
 
 
 def test_a_loss_with_a_log_link_has_no_negative_ends():
@@ -251,11 +295,18 @@ def test_files_and_dask_say_the_same(fitted, tmp_path):
         fitted.predict_interval(rows, [0.5, 0.9]), fitted.predict_interval(X, [0.5, 0.9])
     )
     assert fitted.log_score(rows) == pytest.approx(fitted.log_score(X, y), abs=1e-12)
+    for measure in (fitted.log_score, fitted.score, fitted.calibrate):
+        with pytest.raises(ValueError, match="`y` and `sample_weight` must be None"):
+            measure(rows, y)
     da = pytest.importorskip("dask.array")
     lazy, targets = da.from_array(X, chunks=(20, 2)), da.from_array(y, chunks=20)
     interval = fitted.predict_interval(lazy, [0.5, 0.9])
     assert interval.shape == (60, 2, 2)
     np.testing.assert_allclose(interval.compute(), fitted.predict_interval(X, [0.5, 0.9]))
+    unknown = lazy[lazy[:, 0] > 0.3]  # nobody knows how many rows
+    some = X[X[:, 0] > 0.3]
+    for ask, levels in ((fitted.predict_interval, [0.5, 0.9]), (fitted.predict_quantiles, 0.5)):
+        np.testing.assert_allclose(ask(unknown, levels).compute(), ask(some, levels))
     std = fitted.predict(lazy, return_std=True)[1]
     np.testing.assert_allclose(std.compute(), fitted.predict(X, return_std=True)[1])
     assert fitted.log_score(lazy, targets) == pytest.approx(fitted.log_score(X, y))

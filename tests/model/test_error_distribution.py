@@ -32,11 +32,26 @@ def test_a_weight_is_a_count():
     z, weight = draw(60), np.tile([1, 2, 3], 20)
     weighted = ErrorDistribution.learn(z, weight)
     repeated = ErrorDistribution.learn(np.repeat(z, weight))
-    levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
-    np.testing.assert_allclose(weighted.quantiles(levels), repeated.quantiles(levels), atol=0.35)
-    assert weighted.deviation == pytest.approx(repeated.deviation)
-    assert weighted.freedom == repeated.freedom
-    assert weighted.below == pytest.approx(repeated.below, rel=1e-3)
+    levels = np.array([0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+    assert weighted.quantiles(levels).tolist() == repeated.quantiles(levels).tolist()
+    assert (weighted.deviation, weighted.below) == (repeated.deviation, repeated.below)
+    # What counts for nothing is not there, and shares are not counts.
+    far = ErrorDistribution.learn(np.r_[z, 1e6, -1e6], np.r_[weight, 0, 0])
+    assert far.quantiles(levels).tolist() == repeated.quantiles(levels).tolist()
+    shares = ErrorDistribution.learn(z, np.full(60, 1e-3))
+    assert (
+        shares.quantiles(levels).tolist() == ErrorDistribution.learn(z).quantiles(levels).tolist()
+    )
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_few_errors_lie_below_a_quantile_as_often_as_it_says(quantile):
+    few = ErrorDistribution.of_few(quantile)
+    assert few.quantiles([quantile])[0] == pytest.approx(0, abs=1e-12)
+    z = np.linspace(-400, 400, 400_001)
+    density = np.exp(few.log_density(z)) * (z[1] - z[0])
+    assert density.sum() == pytest.approx(1, abs=1e-6)
+    assert density @ z**2 == pytest.approx(1, abs=1e-2)
 
 
 @pytest.mark.parametrize(("freedom", "below", "above"), [(1e9, 1, 1), (3, 2, 2), (5, 0.5, 3)])

@@ -15,7 +15,7 @@ from polyadic import FeatureLearningRegressor
 from polyadic.features import DampedFourierFeatures
 from polyadic.rows.holdout import Part, row_hash, split
 from polyadic.rows.rows import Rows
-from polyadic.rows.scaling import Moments, TargetScaling
+from polyadic.rows.scaling import Moments
 from polyadic.rows.scores import Evaluation
 from polyadic.rows.statistics import Statistics, fingerprint
 
@@ -48,10 +48,11 @@ def test_moments_of_pieces_add_up_to_those_of_the_whole(cuts, scale, weighted):
     np.testing.assert_allclose(found.scale / scale, deviation, rtol=1e-12)
 
 
-def test_a_constant_target_in_pieces_has_scale_one():
-    y = np.full((30, 1), 0.1)
+def test_a_constant_target_in_pieces_has_the_scale_of_its_size():
+    y = np.full((30, 2), [-0.1, 0.0])
     parts = [Moments.of(part, None) for part in np.split(y, [7, 20])]
-    assert reduce(add, parts).scaling() == TargetScaling(parts[0].mean, np.ones(1))
+    found = reduce(add, parts).scaling()
+    np.testing.assert_allclose([found.mean, found.scale], [y[0], [0.1, 1.0]])
 
 
 def test_statistics_of_pieces_are_those_of_the_whole():

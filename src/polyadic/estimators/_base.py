@@ -434,8 +434,8 @@ class CPDRegressor(PredictsErrors, RegressorMixin, CPDEstimator):
         found = rows.evaluate(self._predictor(), Evaluation.of)
         if found.n_rows <= _TOO_FEW_ROWS:
             warnings.warn(
-                f"R² was measured on {found.n_rows} rows, which says next to nothing. Measure on "
-                "more rows.",
+                f"R² was measured on {found.n_rows} row{'s' * (found.n_rows != 1)}, which says "
+                "next to nothing. Measure on more rows.",
                 UndefinedMetricWarning,
                 stacklevel=2,
             )

@@ -25,7 +25,7 @@ from polyadic.sources.arrays import ArraySource
 from polyadic.sources.columns import take_rows
 from polyadic.sources.files.row_source import RowSource
 from polyadic.sources.files.streamed import FileSource
-from polyadic.sources.schema import Schema
+from polyadic.sources.schema import Schema, explain_columns
 from polyadic.sources.survey import FROM_DTYPE
 
 
@@ -52,6 +52,7 @@ def training_source(
 def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Source:
     """Check rows to predict, and what they are compared with where `y` is given."""
     if isinstance(X, RowSource):
+        _require_nothing_beside(y, sample_weight)
         return FileSource(file_rows_to_predict(estimator, X))
     if is_dask(X):
         check_names(estimator, _column_names(X), X.shape[1])
@@ -61,9 +62,7 @@ def rows_to_predict(estimator: Any, X: Any, y: Any = None, sample_weight: Any = 
     if y is not None:
         targets = check_targets(estimator, y)
         targets = targets.reshape(len(targets), -1)
-    weight = None
-    if sample_weight is not None:
-        weight = _check_sample_weight(to_host(sample_weight), targets, dtype=np.float64)
+    weight = _check_weight(sample_weight, inputs)
     return ArraySource(Rows(inputs, targets, weight), schema_of(estimator).inputs)
 
 
@@ -110,10 +109,10 @@ def _dask_source(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Source:
 
 def _encoded_source(schema: Schema, X: Any, y: Any, sample_weight: Any) -> Source:
     from polyadic.sources.dask import DaskSource
-    from polyadic.sources.dask.tables import encode_lazily
+    from polyadic.sources.dask.tables import LazyTable
 
-    inputs = encode_lazily(X, schema)
-    return DaskSource(inputs, y, sample_weight, schema.inputs, gaps=not schema.is_whole)
+    table = LazyTable(X, schema)
+    return DaskSource(table, y, sample_weight, schema.inputs, gaps=not schema.is_whole)
 
 
 def is_dask(X: Any) -> bool:
@@ -252,15 +251,13 @@ def _set_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> No
 def check_names(estimator: Any, names: Sequence[str] | None, n_inputs: int) -> None:
     """Raise unless rows to predict have the inputs of the fit, in their order."""
     expected = getattr(estimator, "feature_names_in_", None)
+    if names is not None and expected is not None and list(names) != list(expected):
+        explained = explain_columns(list(names), list(expected))
+        raise ValueError(f"{explained} Of files, open_rows(…, columns=…) reads those it names.")
     if n_inputs != estimator.n_features_in_:
         raise ValueError(
             f"`X` must have the {estimator.n_features_in_} inputs of the fit, got {n_inputs}. "
             "Pass those columns; open_rows(…, columns=…) names the ones to read from files."
-        )
-    if names is not None and expected is not None and list(names) != list(expected):
-        raise ValueError(
-            f"`X` must have the inputs {list(expected)} in this order, got {list(names)}. "
-            "Name the columns to read with open_rows(…, columns=…)."
         )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_y, validate_data
 
 from polyadic.rows.tensors import to_host
-from polyadic.sources.columns import Table, is_frame
+from polyadic.sources.columns import Table, as_table, is_frame
 from polyadic.sources.schema import Schema, TableWarning, as_numbers, explain_columns
 from polyadic.sources.survey import FROM_DTYPE, learn_schema
 
@@ -60,6 +60,7 @@ def check_table(
     """
     y = "no_validation" if has_targets else None
     if is_frame(X):
+        X = as_table(X)
         table = Table(X)
         _check_names(estimator, X, y, table, reset=reset)
         if not table.n_rows or not len(table):
@@ -103,10 +104,12 @@ def check_targets(estimator: Any, y: Any) -> NDArray[np.float64]:
             f"`y` must hold numbers, got {y.dtype}. Pass for instance the days since a date."
         )
     try:
-        return np.asarray(
-            _check_y(y, multi_output=True, y_numeric=True, estimator=estimator), dtype=np.float64
-        )
-    except ValueError as error:
+        checked = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
+        checked = np.asarray(checked, dtype=np.float64)
+        if np.isnan(checked).any():  # None among objects, which only now became a number
+            raise ValueError("Input y contains NaN.")
+        return checked
+    except (TypeError, ValueError) as error:
         gaps = find_gaps(y)
         if not len(gaps) and "could not convert string" in str(error):
             raise ValueError(

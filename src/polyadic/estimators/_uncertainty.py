@@ -11,11 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from polyadic.estimators._sources import is_dask, rows_to_predict
+from polyadic.estimators._sources import rows_to_predict
 from polyadic.model.error_distribution import ErrorDistribution
-from polyadic.rows.arrays import array_namespace, on_host
+from polyadic.rows.arrays import on_host
 from polyadic.rows.tensors import is_tensor, like
-from polyadic.uncertainty import ErrorPredictor, LogScore, Uncertainty, log_score
+from polyadic.uncertainty import (
+    ErrorPredictor,
+    LogScore,
+    Uncertainty,
+    log_score,
+    require_targets,
+)
 
 
 class UncertaintyParts(NamedTuple):
@@ -35,6 +41,7 @@ class PredictsErrors:
     members_: Any
     uncertainty_: Uncertainty
     _predictor: Callable[[], Any]
+    _takes_tables: Callable[[], bool]
     _link: str
     _single_target: bool
 
@@ -124,7 +131,9 @@ class PredictsErrors:
         deviation, share = self.uncertainty_.deviations, np.sqrt(self.uncertainty_.noise)
         total = self._shape(_times(scale, deviation), X)
         noise = self._shape(_times(known, deviation * share), X)
-        return UncertaintyParts(total, noise, (total**2 - noise**2).clip(0.0) ** 0.5)
+        # Squares of large numbers would not be numbers.
+        ignorance = (total - noise).clip(0.0) ** 0.5 * (total + noise) ** 0.5
+        return UncertaintyParts(total, noise, ignorance)
 
     def log_score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the mean log density of observed targets under what is predicted.
@@ -158,7 +167,7 @@ class PredictsErrors:
         found: LogScore = rows_to_predict(self, X, y, sample_weight).evaluate(predictor, measure)
         return found.mean
 
-    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def calibrate(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the distribution of errors from fresh rows, in units of their predicted scale.
 
         Predictions stay as they are.  Of rows that are exchangeable with these, and that neither
@@ -167,9 +176,9 @@ class PredictsErrors:
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs of rows that the fit has not seen.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        X : array-like of shape (n_samples, n_features), Dask collection or source of rows
+            Inputs of rows that the fit has not seen; a source brings targets and weights along.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
             Weight of each row; a row of weight 3 counts as three rows.
@@ -204,14 +213,12 @@ class PredictsErrors:
     def _quantiles(self, X: Any, alpha: NDArray[np.float64]) -> Any:
         """Return quantiles of an array of levels, whose axes come last."""
         found, scale, _ = self._predict_scales(X)
-        errors = self.uncertainty_.errors
-        levels = np.stack([each.quantiles(alpha.ravel()) for each in errors])
-        columns = [found + _times(scale, level) for level in levels.T]
+        levels = [each.quantiles(alpha.ravel()) for each in self.uncertainty_.errors]
+        # Lazy rows of which there are nobody knows how many take new axes, but no new shape.
+        axes = (..., *[None] * alpha.ndim)
+        whole = found[axes] + _times(scale[axes], np.stack(levels).reshape(-1, *alpha.shape))
         if self._link == "log":  # what is predicted is positive, and so are its targets
-            columns = [column.clip(0.0) for column in columns]
-        xp = _namespace_of(found)
-        whole = xp.stack(columns, axis=2)
-        whole = whole.reshape((*whole.shape[:2], *alpha.shape))
+            whole = whole.clip(0.0)
         return self._shape(whole, X)
 
     def _predict_scales(self, X: Any) -> tuple[Any, Any, Any]:
@@ -223,10 +230,16 @@ class PredictsErrors:
     def _error_predictor(self) -> ErrorPredictor:
         check_is_fitted(self)
         if not hasattr(self, "uncertainty_"):
+            name, loss = type(self).__name__, getattr(self, "loss", "squared_error")
+            if loss != "squared_error" and not self._takes_tables():
+                raise AttributeError(
+                    f"This {name} has no uncertainty: with named maps `loss` must be "
+                    f"'squared_error' for that, got {loss!r}. Use FeatureLearningRegressor"
+                    f"(loss={loss!r}), whose features are learned."
+                )
             raise AttributeError(
-                f"This {type(self).__name__} has no uncertainty: it was fitted by an earlier "
-                "version of polyadic, interrupted before its end, or fitted to named maps with "
-                "another loss than the squared error. Fit it again."
+                f"This {name} has no uncertainty: it was fitted by an earlier version of "
+                "polyadic, or interrupted before its end. Fit it again."
             )
         return ErrorPredictor(self._predictor(), self.uncertainty_)
 
@@ -246,6 +259,7 @@ class _Errors(NamedTuple):
 
 def _errors_of(y: Any, predicted: Any, weight: Any, n_targets: int) -> _Errors:
     y, predicted = on_host(y), on_host(predicted)
+    require_targets(y, (len(predicted), n_targets))
     scale = predicted[:, n_targets : 2 * n_targets]
     weight = np.ones(len(y)) if weight is None else on_host(weight)
     return _Errors((y - predicted[:, :n_targets]) / scale, weight)
@@ -270,14 +284,6 @@ def _times(columns: Any, factors: NDArray[np.float64]) -> Any:
     if is_tensor(columns):
         return columns * columns.new_tensor(factors)
     return columns * factors
-
-
-def _namespace_of(columns: Any) -> Any:
-    if is_dask(columns):
-        import dask.array
-
-        return dask.array
-    return array_namespace(columns)
 
 
 def like_rows(y: Any, X: Any) -> Any:

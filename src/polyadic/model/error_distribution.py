@@ -23,6 +23,7 @@ NORMAL = 1e6  # degrees of freedom of what is normal to all digits that matter
 _FREEDOMS = (2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0, 100.0, NORMAL)
 _KEPT = 4_000  # order statistics that are kept
 _FITTED = 5_000  # errors that a density is fitted to
+_MOST_COPIES = 1_000_000  # of rows whose weights are whole numbers
 _SKEWED = 50  # errors from which on the two sides may differ
 _LEAST = 1e-3  # of a unit, and of the deviation
 
@@ -66,17 +67,30 @@ class ErrorDistribution:
         return cls(np.empty(0), np.empty(0), NORMAL, 1.0, 1.0, 1.0)
 
     @classmethod
-    def of_few(cls) -> ErrorDistribution:
-        """Return what is assumed where too few errors are known: variance 1, and heavy tails."""
-        return cls(np.empty(0), np.empty(0), 4.0, 0.5**0.5, 0.5**0.5, 1.0)
+    def of_few(cls, quantile: float = 0.5) -> ErrorDistribution:
+        """Return what is assumed where too few errors are known: Student's t of four degrees.
+
+        Its mean square is 1, and a part of it, `quantile`, is below what is predicted.
+        """
+        freedom = 4.0
+        levels = np.union1d(np.arange(1, 100) / 100, [quantile])
+        middle = stdtrit(freedom, quantile)
+        errors = (stdtrit(freedom, levels) - middle) / np.sqrt(2 + middle**2)
+        unit = (2 * (quantile**3 + (1 - quantile) ** 3)) ** -0.5
+        return cls(errors, levels, freedom, quantile * unit, (1 - quantile) * unit, 1.0)
 
     @classmethod
     def learn(cls, errors: NDArray[Any], weight: NDArray[Any] | None = None) -> ErrorDistribution:
-        """Return the distribution of errors; a row of weight w counts as w rows."""
-        order = np.argsort(errors, kind="stable")
-        z = np.asarray(errors, dtype=np.float64)[order]
-        w = np.ones(len(z)) if weight is None else np.asarray(weight, np.float64)[order]
-        w = w / w.mean()
+        """Return the distribution of errors; a row of weight w counts as w rows.
+
+        Weights below one on average are taken for shares of the rows that there are.
+        """
+        w = np.ones(len(errors)) if weight is None else np.asarray(weight, dtype=np.float64)
+        z, w = np.asarray(errors, dtype=np.float64)[w > 0], w[w > 0]
+        if w.sum() <= _MOST_COPIES and (w == np.rint(w)).all():
+            z, w = np.repeat(z, w.astype(int)), np.ones(int(w.sum()))
+        order = np.argsort(z, kind="stable")
+        z, w = z[order], w[order] / min(w.mean(), 1.0)
         # A new row is one more, and may come before or behind any of these.
         levels = np.cumsum(w) / (w.sum() + 1)
         deviation = max(float(np.sqrt(np.average(z**2, weights=w))), _LEAST)

@@ -269,7 +269,9 @@ class Moments:
                 "range beyond double precision. Divide it by a constant."
             )
         constant = self.deviation <= 1e-14 * np.maximum(np.abs(self.low), np.abs(self.high))
-        return TargetScaling(self.mean, np.where(constant, 1.0, self.deviation))
+        # A target that does not vary has the unit of its size.
+        size = np.where(self.mean == 0, 1.0, np.abs(self.mean))
+        return TargetScaling(self.mean, np.where(constant, size, self.deviation))
 
 
 def _average(values: Any, weight: Any) -> Any:

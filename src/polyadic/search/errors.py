@@ -21,6 +21,7 @@ from polyadic.compute import Compute
 from polyadic.members import Reach, beyond_range
 from polyadic.model.als import Model
 from polyadic.model.error_distribution import ErrorDistribution
+from polyadic.model.losses import Quantile
 from polyadic.rows.arrays import on_host
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.statistics import Statistics
@@ -114,7 +115,9 @@ def learn_uncertainty(
         errors = np.concatenate([h.errors[:, t] for h in held])
         if len(errors) < _LEAST_ROWS:
             model, predicted = constant_scale(extended, errors, weight, _LEAST_ROWS)
-            distributions.append(ErrorDistribution.of_few())
+            loss = data.view.loss
+            below = loss.quantile if isinstance(loss, Quantile) else 0.5
+            distributions.append(ErrorDistribution.of_few(below))
         else:
             model, predicted = learn_scale(extended, errors, weight, keys, inputs, used)
             distributions.append(ErrorDistribution.learn(errors * np.exp(-0.5 * predicted), weight))
@@ -122,7 +125,7 @@ def learn_uncertainty(
         bounds.append([predicted.min() - _MARGIN, predicted.max() + _MARGIN])
         trained = float(np.mean([h.training_error[t] for h in held]))
         noise.append(noise_share(trained, float(np.average(errors**2, weights=weight))))
-    known = float(np.mean([h.known.n_samples for h in held])) / data.n_samples
+    known = float(np.mean([h.known.total_weight for h in held])) / data.total_weight
     left = np.array([error_left(each, known) for each in noise])
     return Uncertainty(
         LearnedScale(
