@@ -173,11 +173,13 @@ def additive_member(
     """Return Σ_d ψ_d(x_d)·β_d + β₀ as a member: a column of coefficients a target, β₀ last.
 
     Each input's table has a column of ones, one for each target, and one for each product that it
-    takes part in; these are added for all targets.  An input without a table takes no part.
+    takes part in; these are added for all targets.  An input without a table takes no part, nor does
+    one that adds nothing.
     """
     n_targets, first = coefficients.shape[1], 0
     inputs: list[Tabled | Unused] = []
     columns: list[list[int | None]] = []  # of each input, which is that of each product
+    last = max(d for d, table in enumerate(tables) if table is not None)
     for d, table in enumerate(tables):
         if table is None:
             inputs.append(Unused())
@@ -185,11 +187,16 @@ def additive_member(
         values = [np.ones((len(table.values), 1))]
         values.append(table.values @ coefficients[first : first + table.n_basis])
         first += table.n_basis
-        columns.append([])
+        places: list[int | None] = []
         for each in products:
             own = {each.first: each.of_first, each.second: each.of_second}.get(d)
-            columns[-1].append(None if own is None else sum(v.shape[1] for v in values))
+            places.append(None if own is None else sum(v.shape[1] for v in values))
             values += [] if own is None else [own[:, None]]
+        # What adds nothing, such as a constant column, takes no part; one input must be there.
+        if not any(each.any() for each in values[1:]) and (columns or d < last):
+            inputs.append(Unused())
+            continue
+        columns.append(places)
         kept = Table(
             table.low, table.high, np.hstack(values), None, None, table.n_levels, table.gap
         )
