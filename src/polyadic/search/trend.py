@@ -173,8 +173,8 @@ def additive_member(
     """Return Σ_d ψ_d(x_d)·β_d + β₀ as a member: a column of coefficients a target, β₀ last.
 
     Each input's table has a column of ones, one for each target, and one for each product that it
-    takes part in; these are added for all targets.  An input without a table takes no part, nor does
-    one that adds nothing.
+    takes part in; these are added for all targets.  An input without a table takes no part, nor
+    does one that adds nothing.
     """
     n_targets, first = coefficients.shape[1], 0
     inputs: list[Tabled | Unused] = []
