@@ -93,8 +93,10 @@ def test_the_kernel_machine_is_the_model_with_one_map():
 
 def test_the_smooth_kernel_of_several_is_learned_for_a_smooth_target():
     maps = [MercerFeatures("rbf", 0.5), MercerFeatures("matern12", 0.02)]
-    model = regressor(feature_maps=maps, quantized=False, n_basis=6, mixing="simplex").fit(X, Y)
-    assert model.feature_weights_.argmax() == 0
+    model = regressor(
+        feature_maps=maps, quantized=False, n_basis=6, mixing="simplex", alpha=0.1, max_iter=20
+    ).fit(X, Y)
+    assert model.feature_weights_[0] > 0.9
     single = KernelMachineRegressor(maps[0], n_basis=6, rank=3, quantized=False, random_state=0)
     assert single.fit(X, Y).score(X, Y) > 0.95
     assert np.isfinite(single.predict(1e9 * X)).all()
