@@ -72,7 +72,7 @@ def main() -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, str, int], dict[str, Any]]]:
     """Yield the result of each model on each split of each table, as they come."""
-    packed = dict(_files(arguments.data))
+    packed = dict(files(arguments.data))
     lines = {name: gzip.decompress(each).count(b"\n") for name, each in packed.items()}
     todo = [
         (name, model, split)
@@ -217,6 +217,8 @@ def write(results: dict[str, Any]) -> str:
     ]
     title = f"### Expected calibration error, {_BINS} bins, test rows of all splits together"
     parts += [title, table(["table", *(TITLES[model] for model in shown)], lines)]
+    if "chance" in results:
+        parts += ["### Calibration over more splits, and by chance", _chance(results["chance"])]
     return "\n\n".join(parts)
 
 
@@ -291,6 +293,15 @@ def _alone(found: dict[str, Any]) -> str:
     return table(["number", "asked", "measured"], rows)
 
 
+def _chance(rows: list[list[Any]]) -> str:
+    """Return what `benchmarks.calibration` has found."""
+    head = [
+        "table", "splits", "test rows", "different ones", "calibration error",
+        "of right probabilities, mean", "in one of ten draws more than",
+    ]  # fmt: skip
+    return table(head, rows)
+
+
 def pooled_gap(of_splits: dict[str, Any]) -> float:
     """Return the expected calibration error of the test rows of all splits together.
 
@@ -313,7 +324,7 @@ def _shown(r: dict[str, Any], model: str, key: str) -> Any:
     return _mean(r, model, key) if _has(r, model, key) else "–"
 
 
-def _files(data: str) -> Iterator[tuple[str, bytes]]:
+def files(data: str) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the file of each table for classification."""
     if data.endswith(".npz"):
         with np.load(data) as file:
@@ -354,8 +365,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--pack", metavar="FILE.npz", help="write all tables into one, and end")
     arguments = parser.parse_args()
     if arguments.pack is not None:
-        files = {n: np.frombuffer(each, dtype=np.uint8) for n, each in _files(arguments.data)}
-        np.savez(arguments.pack, **files)
+        packed = {n: np.frombuffer(each, dtype=np.uint8) for n, each in files(arguments.data)}
+        np.savez(arguments.pack, **packed)
         parser.exit()
     return arguments
 

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from benchmarks import classes
+from benchmarks import calibration, classes
 from sklearn.metrics import log_loss, roc_auc_score
 
 
@@ -55,6 +55,27 @@ def test_gaps_of_splits_that_err_in_turn_are_none_together():
     }
     assert [each["calibration"] for each in splits.values()] == pytest.approx([0.2, 0.2])
     assert classes.pooled_gap(splits) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_rows_that_several_splits_test_do_not_make_chance_smaller():
+    P, labels, y = probabilities()
+    once = calibration.Tested(P, np.searchsorted(labels, y), np.arange(len(P)))
+    n_rows, n_different, *errors = calibration.compare([once, once])
+    assert (n_rows, n_different) == (400, 200)
+    assert errors == pytest.approx(calibration.compare([once])[2:])
+    # Of four hundred different rows chance makes less, by the root of two.
+    apart = calibration.compare([once, once._replace(place=200 + once.place)])
+    assert apart[3] == pytest.approx(errors[1] / np.sqrt(2), rel=0.05)
+
+
+def test_right_probabilities_err_by_chance_and_others_by_more():
+    P, labels, y = probabilities(1_500)
+    tested = calibration.Tested(P, np.searchsorted(labels, y), np.arange(len(P)))
+    _, _, error, _, most = calibration.compare([tested])
+    assert error < 1.3 * most
+    sure = P**3 / (P**3).sum(axis=1, keepdims=True)
+    _, _, error, _, most = calibration.compare([tested._replace(P=sure)])
+    assert error > 3 * most
 
 
 @pytest.mark.slow
