@@ -34,7 +34,7 @@ from tests.storage.test_checkpoint import KINDS, problem
 
 checkpoint._FRACTION_OF_TIME = float("inf")  # write at every opportunity
 kind, path = sys.argv[1:]
-X, y = problem(1500)
+X, y = problem(1500 if kind == "joint" else 500)
 fsync, replace = os.fsync, os.replace
 
 
