@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date, time, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ from polyadic import FeatureLearningRegressor
 from polyadic.cli import main
 
 SMALL = ["--effort", "0.05", "--n-estimators", "1"]
+GOLDEN = Path(__file__).parents[1] / "golden"
 QUICK = ["--rank", "2", "--n-basis", "2", "--max-iter", "2"]
 
 
@@ -171,11 +174,22 @@ def test_an_interruption_before_the_first_epoch_writes_nothing(folder, monkeypat
     assert not (folder / "model.polyadic").exists()
 
 
+@pytest.mark.parametrize(("share", "told"), [(1.0, "a linear trend"), (0.0, "a constant")])
+def test_members_that_add_nothing_are_not_said_to_predict(folder, share, told):
+    model = polyadic.load(GOLDEN / "automatic-trend.polyadic")
+    of_the_mean, trend = model.members_
+    model.members_ = [replace(of_the_mean, share=0.0), replace(trend, share=share)]
+    polyadic.save(model, "still.polyadic")
+    shown = run("show", "still.polyadic").stdout
+    assert f"  {told}, to which 1 member of rank 4 added nothing" in shown
+
+
 @pytest.mark.slow
 @pytest.mark.process
-def test_a_code_page_without_greek_letters(folder):
+def test_a_code_page_without_greek_letters():
     environment = dict(os.environ, PYTHONUTF8="0", PYTHONIOENCODING="cp1252")
-    command = [sys.executable, "-m", "polyadic.cli", "fit", "t.csv", *QUICK]
+    named = GOLDEN / "real-quantized.polyadic"
+    command = [sys.executable, "-m", "polyadic.cli", "show", str(named)]
     done = subprocess.run(command, capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert b"Feature weights ?" in done.stdout

@@ -291,7 +291,7 @@ def test_show_has_what_was_learned_about_the_inputs(run, table):
 def test_files_of_the_first_version_are_shown(run):
     golden = Path(__file__).parents[1] / "golden"
     shown = run("show", golden / "automatic-trend.polyadic")
-    assert "1 member of rank 4, chosen in 22 trials" in shown
+    assert "1 member of rank 4 and a linear trend, chosen in 22 trials" in shown
     assert shown.splitlines()[-4:] == ["Inputs", "  x0", "  x1", "  x2"]
 
 

@@ -10,6 +10,7 @@ from polyadic.cli.errors import warn
 from polyadic.cli.measures import count_rows, warn_of_few
 from polyadic.cli.training import Fitted
 from polyadic.inspection import describe_kernel, short_name, write_number, write_part
+from polyadic.members import name_beside
 
 _LEAST_RELEVANCE = 0.001
 
@@ -38,16 +39,16 @@ def describe(fitted: Fitted) -> Iterator[str]:
             f"  fitted on {data['rows_fitted']} of {data['rows']} rows of {data['file']}{others}, "
             f"in {data['seconds']:.1f} s, {data['date']}, polyadic {facts['version']}"
         )
-    yield f"  {_describe_fit(facts)}"
+    yield f"  {_describe_fit(fitted.model, facts)}"
     yield from (f"  {line}" for line in metric_lines(facts["held_out"], "held-out rows"))
     if facts["columns"]:
         yield "Columns"
         yield from write_columns(facts["columns"])
-    yield "Feature weights λ" + ": the part of the prediction of each map" * bool(facts["trials"])
-    yield from (f"  {weight:7.3f}  {name}" for name, weight in _list_weights(fitted.model))
     if any("relevance" in entry for entry in inputs):
         yield from _describe_learned(inputs, fitted.task.scale)
         return
+    yield "Feature weights λ" + ": the part of the prediction of each map" * bool(facts["trials"])
+    yield from (f"  {weight:7.3f}  {name}" for name, weight in _list_weights(fitted.model))
     if not facts["columns"]:
         yield "Inputs"
         yield from (f"  {', '.join([entry['name'], *_span(entry)])}" for entry in inputs)
@@ -59,14 +60,20 @@ def _list_weights(model: Any) -> list[tuple[str, float]]:
     return sorted((p for p in pairs if abs(p[1]) >= 5e-4), key=lambda pair: -abs(pair[1]))
 
 
-def _describe_fit(facts: dict[str, Any]) -> str:
+def _describe_fit(model: Any, facts: dict[str, Any]) -> str:
     """Say how the fit went; a search has many trials, whose last loss says little."""
     if not facts["trials"]:
         return f"{facts['epochs']} epochs, training loss {facts['loss']:.4g}"
     ranks = sorted(set(facts["rank"]))
     of = f"of rank {ranks[0]}" if len(ranks) == 1 else f"of ranks {ranks[0]} to {ranks[-1]}"
-    members = f"{len(facts['rank'])} member{'s' * (len(facts['rank']) != 1)}"
-    return f"{members} {of}, chosen in {facts['trials']} trials"
+    n_members = len(facts["rank"])
+    members = f"{n_members} member{'s' * (n_members != 1)} {of}"
+    counted, others = model.members_[:n_members], model.members_[n_members:]
+    beside = " and ".join(f"a {name_beside(each)}" for each in others if each.share)
+    if any(each.share for each in counted):
+        told = f"{members} and {beside}" if beside else members
+        return f"{told}, chosen in {facts['trials']} trials"
+    return f"{beside or 'a constant'}, to which {members} added nothing on held-out rows"
 
 
 def _describe_learned(inputs: list[dict[str, Any]], scale: str) -> Iterator[str]:
