@@ -263,6 +263,14 @@ def _counts(others: dict[str, Any]) -> Iterator[str]:
             held = sum(a <= b + margin for a, b in both)
             within = f" or within {margin} of it" if margin else ""
             yield f"- ahead of {TITLES[model]}{within} on {held} of {len(both)}"
+    widths = [
+        (_mean(models.get(OURS, {}), "width"), _mean(models.get(CQR, {}), "width"))
+        for models in others.values()
+    ]
+    both = [(a, b) for a, b in widths if a is not None and b is not None]
+    if both:
+        held = sum(a < b for a, b in both)
+        yield f"- 90 % intervals narrower than those of {TITLES[CQR]} on {held} of {len(both)}"
 
 
 def _mean(splits: dict[str, Any], key: str) -> Any:
