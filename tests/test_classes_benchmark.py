@@ -57,6 +57,7 @@ def test_gaps_of_splits_that_err_in_turn_are_none_together():
     assert classes.pooled_gap(splits) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_that_several_splits_test_do_not_make_chance_smaller():
     P, labels, y = probabilities()
     once = calibration.Tested(P, np.searchsorted(labels, y), np.arange(len(P)))
@@ -68,6 +69,7 @@ def test_rows_that_several_splits_test_do_not_make_chance_smaller():
     assert apart[3] == pytest.approx(errors[1] / np.sqrt(2), rel=0.05)
 
 
+@pytest.mark.slow
 def test_right_probabilities_err_by_chance_and_others_by_more():
     P, labels, y = probabilities(1_500)
     tested = calibration.Tested(P, np.searchsorted(labels, y), np.arange(len(P)))

@@ -482,6 +482,7 @@ def test_a_later_table_spells_dates_as_the_fit_does(folder):
     assert "'day' of new.csv must be dates, as in the fit, but is text (row 1 is 'soon')" in said
 
 
+@pytest.mark.slow
 def test_files_of_several_kinds(folder):
     """Text, dates and times of the day, in Excel, in Parquet, and in CSV as people have it."""
     openpyxl = pytest.importorskip("openpyxl")

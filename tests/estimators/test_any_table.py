@@ -207,6 +207,7 @@ def test_numbers_can_be_named_as_categories():
         automatic(categorical_features="colour").fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not pytest.importorskip("torch"), reason="needs torch")
 def test_tensors_may_have_gaps():
     import torch
@@ -350,6 +351,7 @@ def design(seed=0, n=1_000, columns=2):
     return frame, chance, rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 3])
 def test_a_few_combinations_of_levels_are_learned_though_rows_repeat(columns):
     frame, chance, rng = design(columns=columns)

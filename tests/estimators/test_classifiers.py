@@ -98,6 +98,7 @@ def test_probabilities_are_calibrated_on_noise():
     assert log_loss(fresh, p[:, 1]) < constant * 1.03
 
 
+@pytest.mark.slow
 def test_learned_features_beat_a_linear_model():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, (900, 3))
@@ -169,6 +170,7 @@ def test_classes_are_those_of_rows_that_count():
         classifier().fit(X, y, sample_weight=(y < 6).astype(float))
 
 
+@pytest.mark.slow
 def test_many_classes():
     """Labels are chosen a few rows at a time where classes are many."""
     rng = np.random.RandomState(0)
@@ -224,6 +226,7 @@ def test_rows_in_files_and_tensors(tmp_path):
     np.testing.assert_array_equal(tensors.predict(torch.as_tensor(X)).numpy(), plain.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_rows_on_a_cluster():
     from tests.contract.clusters import client

@@ -128,6 +128,7 @@ def test_a_cluster_gives_the_answers_of_memory(labels, class_weight):
         assert score == pytest.approx(expected.score(X, y, weight), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_labels_beside_dask_arrays():
     da = pytest.importorskip("dask.array")

@@ -63,6 +63,7 @@ def test_quantiles_have_their_share_of_rows_below():
     np.testing.assert_allclose(below, [0.1, 0.5, 0.9], atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "other"), [("poisson", PoissonRegressor), ("gamma", GammaRegressor)]
 )
@@ -164,6 +165,7 @@ def test_units_do_not_matter(loss):
         np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_an_automatic_fit_is_as_good_in_any_unit(loss):
     """To the last digit it is not the same: other values round otherwise."""

@@ -61,6 +61,7 @@ def test_deviations_are_about_the_noise_and_grow_away_from_the_rows(fitted):
     assert (fitted.predict_uncertainty(far).ignorance > 0.05).all()
 
 
+@pytest.mark.slow
 def test_noise_and_ignorance():
     few, many = wave(100, noise=0.02), wave(2_000, noise=0.02)
     X = np.random.RandomState(9).uniform(size=(100, 2))
@@ -312,6 +313,7 @@ def test_files_and_dask_say_the_same(fitted, tmp_path):
     assert fitted.log_score(lazy, targets) == pytest.approx(fitted.log_score(X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_entropies_of_classes_add_up(n_classes):
     rng = np.random.RandomState(0)

@@ -128,6 +128,7 @@ def test_squared_error_as_a_loss_is_the_fit_without_one():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logistic", "poisson", "gamma", "huber", "low quantile"])
 def test_one_input_reaches_the_optimum_of_another_solver(name):
     """With one input and full rank the tensor is any polynomial: a convex problem."""

@@ -16,6 +16,8 @@ from polyadic.report._findings import find
 from polyadic.report._page import _render
 from tests.report.tables import visits
 
+pytestmark = pytest.mark.slow  # many pages of many models; test_report.py has the quick ones
+
 FRAME, Y = visits(260)
 NEW, NEW_Y = FRAME[160:].reset_index(drop=True), Y[160:]
 
@@ -79,7 +81,6 @@ def test_widths_along_a_category_are_means_of_its_rows(model, report):
     assert "inside 90 % intervals" in page
 
 
-@pytest.mark.slow
 def test_a_model_that_does_not_say_how_sure_it_is(model):
     old = copy(model)
     del old.uncertainty_

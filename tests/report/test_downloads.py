@@ -16,6 +16,8 @@ from polyadic.report._findings import find
 from polyadic.report._page import _render
 from tests.report.tables import visits
 
+pytestmark = pytest.mark.slow  # many pages of many models; test_report.py has the quick ones
+
 
 def files_of(page):
     """Return the tables in the links of a page, by their names."""

@@ -20,6 +20,8 @@ from polyadic.report._findings import find
 from polyadic.sources.schema import TableWarning
 from tests.report.tables import houses, subject_of, visits
 
+pytestmark = pytest.mark.slow  # many pages of many models; test_report.py has the quick ones
+
 
 @pytest.fixture(scope="module")
 def friedman():
@@ -236,7 +238,6 @@ def test_the_pair_is_the_one_that_interacts(friedman):
     assert found.importances[-1].name == "x5"
 
 
-@pytest.mark.slow
 def test_a_curve_beyond_all_predictions_is_told():
     """In rows where two inputs go together, setting one without the other leaves the data."""
     X = np.random.RandomState(0).rand(200, 2)

@@ -18,6 +18,8 @@ from polyadic.report._findings import find
 from polyadic.report._page import _render
 from tests.report.test_numbers import rows_of_table
 
+pytestmark = pytest.mark.slow  # many pages of many models; test_report.py has the quick ones
+
 OPTIONS = {"effort": 0.1, "n_estimators": 2, "random_state": 0}
 
 
@@ -130,7 +132,6 @@ def test_curves_of_thresholds_have_their_areas(two):
         assert np.abs(possible - point).max(axis=1).min() < 1e-12
 
 
-@pytest.mark.slow
 def test_rows_of_classes_that_are_new_are_told(two):
     codes = (two.classes_[1] == NEW_LABELS).astype(float)
     codes[:7] = -1
@@ -199,7 +200,6 @@ def test_other_models_predict_rows_that_they_have_not_seen(two):
     assert boosting.auc == pytest.approx(0.5, abs=0.13)
 
 
-@pytest.mark.slow
 def test_other_models_are_fitted_to_the_rows_of_the_fit_where_they_are_at_hand(two):
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -263,7 +263,6 @@ def test_residuals_say_where_probabilities_are_off(two):
 # ------------------------------------------------------------------------------- the page
 
 
-@pytest.mark.slow
 def test_the_page_of_two_classes(two, tmp_path):
     numbers = write_report(subject_of_two(two), tmp_path / "page.html")
     json.dumps(numbers, allow_nan=False)
@@ -283,7 +282,6 @@ def test_the_page_of_two_classes(two, tmp_path):
     assert "The rows of the fit are not at hand" in page
 
 
-@pytest.mark.slow
 def test_the_page_of_several_classes(three, tmp_path):
     model, X, y = three
     write_report(Subject.of(model, X, y, model_file="iris.polyadic"), tmp_path / "page.html")
@@ -299,7 +297,6 @@ def test_the_page_of_several_classes(three, tmp_path):
     assert "model.predict_proba(X)" in page
 
 
-@pytest.mark.slow
 def test_many_classes_show_the_most_frequent():
     rng = np.random.RandomState(0)
     X = rng.rand(260, 2)
@@ -334,7 +331,6 @@ def test_without_rows_there_is_what_was_learned(two):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["poisson", "quantile", "absolute_error"])
 def test_other_losses_are_measured_by_themselves(loss):
     X, y = make_friedman1(150, n_features=4 + 1, noise=1.0, random_state=0)

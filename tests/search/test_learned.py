@@ -55,6 +55,7 @@ def test_inputs_that_do_not_matter_take_no_part(ways):
         assert way.evidence.length_scales[2:].min() > 3 * way.evidence.length_scales[:2].max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 4])  # of which length scales follow the noise
 def test_of_noise_nothing_is_learned_from(seed):
     rng = np.random.RandomState(seed)
@@ -154,6 +155,7 @@ def test_inputs_along_which_the_kernel_hardly_varies_take_no_part():
     assert max(n_used) > 2
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_matter():
     X, y = wavy(400)  # more than all kernels are compared on
     order = np.random.RandomState(1).permutation(400)

@@ -198,6 +198,7 @@ def fitted():
     return quick().fit(*rough())
 
 
+@pytest.mark.slow
 def test_fit_remembers_rows_unless_the_model_is_named(fitted):
     X, y = rough(seed=1)
     assert near_members(fitted) == 1

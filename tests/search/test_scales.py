@@ -101,6 +101,7 @@ def test_nothing_moves(rng):
     assert np.ptp(found) == 0
 
 
+@pytest.mark.slow
 def test_wherever_a_scale_of_pairs_is_asked_for(rng, tmp_path):
     X = rng.uniform(size=(3_000, 2))
     y = X[:, 0] + (0.05 + X[:, 0] * X[:, 1]) * rng.standard_normal(3_000)

@@ -423,6 +423,7 @@ def test_a_search_that_is_late_returns_what_it_has(learned):
     assert np.mean((response[:, 0] - y) ** 2) < 0.5  # of a variance of one
 
 
+@pytest.mark.slow
 def test_many_rows_are_trained_on_in_part_first(monkeypatch):
     monkeypatch.setattr(compute, "LIMITS_OF_A_CPU", SearchLimits(few_rows=500, held_rows=100))
     run = Run(learn(*curved(4000), count=1), seeds=(3,))

@@ -252,6 +252,7 @@ def test_what_far_rows_cost_does_not_drown_what_others_tell():
     assert errors[0] < 0.75 * errors[1]
 
 
+@pytest.mark.slow
 def test_outliers_do_not_move_a_robust_fit():
     rng = np.random.RandomState(3)
     X = rng.uniform(size=(400, 3))

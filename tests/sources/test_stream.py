@@ -347,6 +347,7 @@ def table_on_disk(request, frame, tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_fit_to_any_table_is_the_one_in_memory(frame, table_on_disk):
     X, y = frame.drop(columns="y"), frame["y"]
     settings = {"random_state": 0, "effort": 0.05, "n_estimators": 1}

@@ -406,6 +406,7 @@ WRONG_ARRAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG_ARRAYS)
 @pytest.mark.parametrize("kind", ["quantized", "plain", "tables", "automatic"])
 def test_arrays_that_do_not_fit_are_refused_or_do_no_harm(wrong, kind, tmp_path):
