@@ -11,7 +11,6 @@ stored in classes.json.
 from __future__ import annotations
 
 import argparse
-import json
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -22,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import classes
-from benchmarks.report import put
 
 _TOGETHER = 5  # splits
 _DRAWS = 2_000
@@ -38,30 +36,26 @@ class Tested(NamedTuple):
 
 def main() -> None:
     arguments = _arguments()
-    path = arguments.out / "classes.json"
-    results = json.loads(path.read_text())
     packed = dict(classes.files(arguments.data))[arguments.table]
     context, splits = get_context("spawn"), range(1, arguments.splits + 1)
     with ProcessPoolExecutor(arguments.jobs, context, initializer=classes.single_thread) as pool:
         tested = list(pool.map(partial(fit, packed), splits))
-    ends = [(first, first + _TOGETHER) for first in range(0, len(tested), _TOGETHER)]
+    n = len(tested)
+    ends = [(first, min(first + _TOGETHER, n)) for first in range(0, n, _TOGETHER)]
     rows = [
         [arguments.table, f"{a + 1} to {b}", *compare(tested[a:b])]
-        for a, b in [*ends, (0, len(tested))]
+        for a, b in dict.fromkeys([*ends, (0, n)])
     ]
-    kept = [each for each in results.get("chance", []) if each[0] != arguments.table]
-    results["chance"] = kept + rows
-    path.write_text(json.dumps(results, indent=1) + "\n")
-    put(classes.write(results), arguments.out / "classes.md", "Classification")
+    found = classes.results(arguments.out)
+    kept = [each for each in found.get("chance", []) if each[0] != arguments.table]
+    classes.keep(arguments.out, {**found, "chance": kept + rows})
 
 
 def fit(packed: bytes, split: int) -> Tested:
     """Fit to one split."""
-    from polyadic import FeatureLearningClassifier
-
     X, T, y, u = classes.parts(packed, split)
-    model = FeatureLearningClassifier(random_state=0, n_jobs=1, verbose=0).fit(X, y)
-    columns = np.searchsorted(model.classes_, u)
+    model = classes.fit(classes.OURS, X, y)
+    columns = classes.columns_of(u, model.classes_)
     return Tested(model.predict_proba(T), columns, T.index.to_numpy())
 
 
@@ -80,7 +74,7 @@ def compare(some: list[Tested]) -> list[Any]:
 
 def error(P: NDArray[np.float64], columns: NDArray[np.intp]) -> float:
     """Return the expected calibration error where these columns are right."""
-    return float(classes.scores(P, np.arange(P.shape[1]), columns)["calibration"])
+    return sum(map(abs, classes.gaps_of(P, columns))) / len(P)
 
 
 def _arguments() -> argparse.Namespace:

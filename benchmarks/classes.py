@@ -58,16 +58,28 @@ _LEAST_PROBABILITY = 1e-15
 
 def main() -> None:
     arguments = _arguments()
-    path = arguments.out / "classes.json"
-    results = json.loads(path.read_text()) if path.exists() else {"tables": {}}
+    found = results(arguments.out)
     if not arguments.report:
-        results["machine"] = machine.describe()
+        found["machine"] = machine.describe()
         for (name, model, split), outcome in run(arguments):
-            of_table = results["tables"].setdefault(name, {})
+            of_table = found["tables"].setdefault(name, {})
             of_table.setdefault(model, {})[str(split)] = outcome
-            path.write_text(json.dumps(results, indent=1) + "\n")
+            keep(arguments.out, found)
             print(name, model, split, outcome, flush=True)
-    put(write(results), arguments.out / "classes.md", "Classification")
+    keep(arguments.out, found)
+
+
+def results(out: Path) -> dict[str, Any]:
+    """Return what has been measured so far."""
+    path = out / "classes.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}}
+    return found
+
+
+def keep(out: Path, found: dict[str, Any]) -> None:
+    """Keep what was measured, and write the page of all of it."""
+    (out / "classes.json").write_text(json.dumps(found, indent=1) + "\n")
+    put(write(found), out / "classes.md", "Classification")
 
 
 def run(arguments: argparse.Namespace) -> Iterator[tuple[tuple[str, str, int], dict[str, Any]]]:
@@ -103,7 +115,7 @@ def measure(packed: bytes, model: str, split: int) -> dict[str, Any]:
     X, T, y, u = parts(packed, split)
     try:
         began = time.perf_counter()
-        fitted = _fit(model, X, y)
+        fitted = fit(model, X, y)
         seconds = time.perf_counter() - began
         found = {} if model == REGRESSION else scores(fitted.predict_proba(T), fitted.classes_, u)
         return {**found, "seconds": seconds}
@@ -131,15 +143,12 @@ def scores(P: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> dict[str,
     The expected calibration error is the sum over bins of confidence of how far right answers and
     confidence are apart; `gaps` has that of each bin, with its sign, so that splits can be added.
     """
-    place = {label: column for column, label in enumerate(classes.tolist())}
-    columns = np.array([place.get(label, -1) for label in y.tolist()])
+    columns = columns_of(y, classes)
     own = np.where(columns >= 0, P[np.arange(len(y)), columns], 0.0)
-    right, sure = P.argmax(axis=1) == columns, P.max(axis=1)
-    bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
-    gaps = [float(np.sum((right - sure)[bins == b])) for b in range(_BINS)]
+    gaps = gaps_of(P, columns)
     found = {
         "log_loss": float(-np.mean(np.log(np.maximum(own, _LEAST_PROBABILITY)))),
-        "accuracy": float(right.mean()),
+        "accuracy": float((P.argmax(axis=1) == columns).mean()),
         "calibration": sum(map(abs, gaps)) / len(y),
         "classes": len(classes),
         "rows": len(y),
@@ -152,7 +161,21 @@ def scores(P: NDArray[Any], classes: NDArray[Any], y: NDArray[Any]) -> dict[str,
     return found
 
 
-def _fit(model: str, X: Any, y: Any) -> Any:
+def columns_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the column of each label, -1 of one that the fit did not have."""
+    place = {label: column for column, label in enumerate(classes.tolist())}
+    return np.array([place.get(label, -1) for label in y.tolist()], dtype=np.intp)
+
+
+def gaps_of(P: NDArray[Any], columns: NDArray[np.intp]) -> list[float]:
+    """Return how many more answers are right than is believed, in each bin of confidence."""
+    right, sure = P.argmax(axis=1) == columns, P.max(axis=1)
+    bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
+    return [float(np.sum((right - sure)[bins == b])) for b in range(_BINS)]
+
+
+def fit(model: str, X: Any, y: Any) -> Any:
+    """Fit a model with its own settings."""
     if model == OURS:
         from polyadic import FeatureLearningClassifier
 

@@ -254,23 +254,24 @@ def _write_costs(costs: dict[str, list[float]]) -> str:
 def _counts(others: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each model that is compared with."""
     for model, margin in ((PROCESS, 0.05), (NGBOOST, 0.0), (BOOSTING, 0.0)):
-        pairs = [
-            (_mean(models.get(OURS, {}), "nll"), _mean(models.get(model, {}), "nll"))
-            for models in others.values()
-        ]
-        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        both = _beside(others, model, "nll")
         if both:
             held = sum(a <= b + margin for a, b in both)
             within = f" or within {margin} of it" if margin else ""
             yield f"- ahead of {TITLES[model]}{within} on {held} of {len(both)}"
-    widths = [
-        (_mean(models.get(OURS, {}), "width"), _mean(models.get(CQR, {}), "width"))
-        for models in others.values()
-    ]
-    both = [(a, b) for a, b in widths if a is not None and b is not None]
+    both = _beside(others, CQR, "width")
     if both:
         held = sum(a < b for a, b in both)
         yield f"- 90 % intervals narrower than those of {TITLES[CQR]} on {held} of {len(both)}"
+
+
+def _beside(others: dict[str, Any], model: str, key: str) -> list[tuple[float, float]]:
+    """Return our number and that of a model, of each set where both are known."""
+    pairs = [
+        (_mean(models.get(OURS, {}), key), _mean(models.get(model, {}), key))
+        for models in others.values()
+    ]
+    return [(a, b) for a, b in pairs if a is not None and b is not None]
 
 
 def _mean(splits: dict[str, Any], key: str) -> Any:
