@@ -33,6 +33,7 @@ __all__ = [
     "ignore_overflow",
     "map_shares",
     "name_beside",
+    "names_beside",
     "respond_on_host",
     "summarise_inputs",
 ]
@@ -183,6 +184,11 @@ def name_beside(member: Member) -> str:
     """Return what a member is that stands beside those of the mean."""
     is_line = type(member.layout.maps[0]) is PurePowerFeatures
     return "linear trend" if is_line else "sum over rows nearby"
+
+
+def names_beside(members: Sequence[Member], count: int) -> list[str]:
+    """Return what predicts beside the first `count` members, as "a linear trend"."""
+    return [f"a {name_beside(each)}" for each in members[count:] if each.share]
 
 
 @dataclass(frozen=True)

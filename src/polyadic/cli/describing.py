@@ -10,7 +10,7 @@ from polyadic.cli.errors import warn
 from polyadic.cli.measures import count_rows, warn_of_few
 from polyadic.cli.training import Fitted
 from polyadic.inspection import describe_kernel, short_name, write_number, write_part
-from polyadic.members import name_beside
+from polyadic.members import names_beside
 
 _LEAST_RELEVANCE = 0.001
 
@@ -68,12 +68,11 @@ def _describe_fit(model: Any, facts: dict[str, Any]) -> str:
     of = f"of rank {ranks[0]}" if len(ranks) == 1 else f"of ranks {ranks[0]} to {ranks[-1]}"
     n_members = len(facts["rank"])
     members = f"{n_members} member{'s' * (n_members != 1)} {of}"
-    counted, others = model.members_[:n_members], model.members_[n_members:]
-    beside = " and ".join(f"a {name_beside(each)}" for each in others if each.share)
-    if any(each.share for each in counted):
-        told = f"{members} and {beside}" if beside else members
-        return f"{told}, chosen in {facts['trials']} trials"
-    return f"{beside or 'a constant'}, to which {members} added nothing on held-out rows"
+    beside = names_beside(model.members_, n_members)
+    if any(each.share for each in model.members_[:n_members]):
+        return f"{' and '.join([members, *beside])}, chosen in {facts['trials']} trials"
+    alone = " and ".join(beside) or "a constant"
+    return f"{alone}, to which {members} added nothing on held-out rows"
 
 
 def _describe_learned(inputs: list[dict[str, Any]], scale: str) -> Iterator[str]:

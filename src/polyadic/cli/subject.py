@@ -15,7 +15,7 @@ from polyadic.cli.measures import Fingerprint
 from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted
 from polyadic.estimators._sources import file_rows_to_predict
-from polyadic.members import name_beside
+from polyadic.members import names_beside
 from polyadic.report import Subject
 from polyadic.rows.holdout import row_hash
 from polyadic.sources.files.row_source import RowSource
@@ -193,8 +193,8 @@ def _list_facts(fitted: Fitted) -> list[tuple[str, str]]:
     data = fitted.notes.get("data")
     facts = [] if data is None else _describe_data(data)
     n_members = len(fitted.model.alpha_)
-    beside = [f" and a {name_beside(each)}" for each in fitted.model.members_[n_members:]]
-    return [*facts, ("members", f"{n_members}{''.join(beside)}")]
+    told = [str(n_members), *names_beside(fitted.model.members_, n_members)]
+    return [*facts, ("members", " and ".join(told))]
 
 
 def _describe_data(data: Any) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from polyadic.members import name_beside
+from polyadic.members import names_beside
 
 _MOST_SHOWN = 12  # inputs, before the others are folded up
 _KERNELS = {
@@ -73,8 +73,8 @@ def _facts(estimator: Any) -> list[str]:
     ranks = estimator.rank_.tolist()
     several = f"{len(ranks)} members of rank" if len(ranks) > 1 else "rank"
     # A linear trend is a member too, but has no rank that was chosen; nor have rows nearby.
-    beside = [f" and a {name_beside(each)}" for each in members[len(ranks) :] if each.share]
-    facts.append(f"{several} {' and '.join(map(str, sorted(set(ranks))))}{''.join(beside)}")
+    told = [*map(str, sorted(set(ranks))), *names_beside(members, len(ranks))]
+    facts.append(f"{several} {' and '.join(told)}")
     error = held_out_error(estimator)
     return facts if error is None else [*facts, f"{error[0]} {error[1]:.3g} on rows held out"]
 
