@@ -32,6 +32,7 @@ __all__ = [
     "beyond_range",
     "ignore_overflow",
     "map_shares",
+    "mean_predicts",
     "name_beside",
     "names_beside",
     "respond_on_host",
@@ -191,6 +192,11 @@ def names_beside(members: Sequence[Member], count: int) -> list[str]:
     return [f"a {name_beside(each)}" for each in members[count:] if each.share]
 
 
+def mean_predicts(members: Sequence[Member], count: int) -> bool:
+    """Return whether the mean of the first `count` members has a share in the prediction."""
+    return any(each.share for each in members[:count])
+
+
 @dataclass(frozen=True)
 class InputSummary:
     """What a fit has learned about one input.
@@ -202,7 +208,7 @@ class InputSummary:
     kind : {"number", "category", "unused"}
         What the model takes it for.
     kernel : str or None
-        Kernel along the input, of the first member that uses it; "levels" of a category.
+        Kernel along the input, of the first member that predicts with it; "levels" of a category.
     length_scale : float or None
         How far that kernel reaches, as a part of the input's range; two levels of a category
         have the kernel exp(−1 / length_scale).
@@ -231,7 +237,11 @@ class InputSummary:
 def summarise_inputs(
     members: Sequence[Member], inputs: Inputs, compute: Compute, X: Any
 ) -> list[InputSummary]:
-    """Return what members with tables have learned about each input, the relevance on `X`."""
+    """Return what members with tables have learned about each input, the relevance on `X`.
+
+    Members without a share have learned nothing that held-out rows confirm.
+    """
+    members = [member for member in members if member.share]
     relevance = _relevance(members, compute, X)
     summaries = []
     for d, (name, n_levels) in enumerate(zip(inputs.names, inputs.n_levels, strict=True)):
@@ -255,21 +265,20 @@ def _relevance(members: Sequence[Member], compute: Compute, X: Any) -> NDArray[n
 
     Half the mean squared change, over the variance of the prediction (Jansen's estimate).
     """
-    used = [member for member in members if member.share]
     relevance = np.zeros(X.shape[1])
-    if not used:
+    if not members:
         return relevance
     others = np.random.RandomState(0).permutation(len(X))
-    scaled = [member.inputs.apply(X) for member in used]
+    scaled = [member.inputs.apply(X) for member in members]
 
     def predict(member: Member, X: Any) -> NDArray[np.float64]:
         return member.share * respond_on_host(compute, X, member.model, member.layout)
 
-    usual = [predict(member, X) for member, X in zip(used, scaled, strict=True)]
+    usual = [predict(member, X) for member, X in zip(members, scaled, strict=True)]
     variance = float(np.sum(usual, axis=0).var(axis=0).sum())
     for d in range(X.shape[1]) if variance > 0 else ():
         change = np.zeros_like(usual[0])
-        for member, Z, before in zip(used, scaled, usual, strict=True):
+        for member, Z, before in zip(members, scaled, usual, strict=True):
             columns = member.inputs.columns_of(d)
             if any(member.layout.inputs[column].core_sizes for column in columns):
                 other = array_namespace(Z).asarray(Z, copy=True)

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 import polyadic
 from polyadic import FeatureLearningRegressor
 from polyadic.cli import main
+from polyadic.estimators._html import describe
 
 SMALL = ["--effort", "0.05", "--n-estimators", "1"]
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -182,6 +183,23 @@ def test_members_that_add_nothing_are_not_said_to_predict(folder, share, told):
     polyadic.save(model, "still.polyadic")
     shown = run("show", "still.polyadic").stdout
     assert f"  {told}, to which 1 member of rank 4 added nothing" in shown
+    run("report", "still.polyadic", "--out", "r.html")
+    page = Path("r.html").read_text("utf-8")
+    assert ("a linear trend" if share else "none, a constant") in page
+    assert "rank 4" not in describe(model)
+    assert ("a linear trend" in describe(model)) == bool(share)
+
+
+def test_a_report_says_when_what_was_learned_added_nothing(folder):
+    X = np.random.RandomState(0).uniform(size=(60, 2))
+    model = FeatureLearningRegressor(effort=0.05, n_estimators=1, random_state=0).fit(X, X[:, 0])
+    model.members_ = [replace(member, share=0.0) for member in model.members_]
+    polyadic.save(model, "still.polyadic")
+    rows = np.column_stack([X, X[:, 0]])
+    np.savetxt("rows.csv", rows, delimiter=",", header="x0,x1,target", comments="")
+    run("report", "still.polyadic", "rows.csv", "--out", "r.html")
+    said = "it added nothing, so that one constant predicts alone"
+    assert said in Path("r.html").read_text("utf-8")
 
 
 @pytest.mark.slow

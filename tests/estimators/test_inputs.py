@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -67,6 +69,20 @@ def test_an_input_without_a_part_is_said_to_be_unused(fitted):
     unused = fitted.inputs_[3]
     assert unused == InputSummary("d", "unused", None, None, 1, 0.0)
     assert all(each.kind == "number" for each in fitted.inputs_[:3])
+
+
+def test_members_without_a_share_have_learned_nothing(fitted):
+    """Nor has an input the kernel of such a member, where another one predicts with it."""
+    X = np.random.RandomState(1).uniform(-np.pi, np.pi, size=(200, 4))
+    silent = [replace(member, share=0.0) for member in fitted.members_]
+    last = fitted.members_[-1]
+    with ComputeSpec(n_jobs=1).open() as compute:
+        nothing = summarise_inputs(silent, Inputs.of_numbers("abcd"), compute, X)
+        found = summarise_inputs([*silent, last], Inputs.of_numbers("abcd"), compute, X)
+        alone = summarise_inputs([last], Inputs.of_numbers("abcd"), compute, X)
+    assert [each.kind for each in nothing] == ["unused"] * 4
+    assert not any(each.relevance for each in nothing)
+    assert found == alone
 
 
 def test_kernel_and_scale_are_those_of_the_first_members_table(fitted):

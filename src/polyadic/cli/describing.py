@@ -10,7 +10,7 @@ from polyadic.cli.errors import warn
 from polyadic.cli.measures import count_rows, warn_of_few
 from polyadic.cli.training import Fitted
 from polyadic.inspection import describe_kernel, short_name, write_number, write_part
-from polyadic.members import names_beside
+from polyadic.members import mean_predicts, names_beside
 
 _LEAST_RELEVANCE = 0.001
 
@@ -69,7 +69,7 @@ def _describe_fit(model: Any, facts: dict[str, Any]) -> str:
     n_members = len(facts["rank"])
     members = f"{n_members} member{'s' * (n_members != 1)} {of}"
     beside = names_beside(model.members_, n_members)
-    if any(each.share for each in model.members_[:n_members]):
+    if mean_predicts(model.members_, n_members):
         return f"{' and '.join([members, *beside])}, chosen in {facts['trials']} trials"
     alone = " and ".join(beside) or "a constant"
     return f"{alone}, to which {members} added nothing on held-out rows"

@@ -15,7 +15,7 @@ from polyadic.cli.measures import Fingerprint
 from polyadic.cli.tables import Table
 from polyadic.cli.training import Fitted
 from polyadic.estimators._sources import file_rows_to_predict
-from polyadic.members import names_beside
+from polyadic.members import mean_predicts, names_beside
 from polyadic.report import Subject
 from polyadic.rows.holdout import row_hash
 from polyadic.sources.files.row_source import RowSource
@@ -192,8 +192,9 @@ def _list_facts(fitted: Fitted) -> list[tuple[str, str]]:
     """Return what was fitted on what; a model saved in Python knows nothing of its data."""
     data = fitted.notes.get("data")
     facts = [] if data is None else _describe_data(data)
-    n_members = len(fitted.model.alpha_)
-    told = [str(n_members), *names_beside(fitted.model.members_, n_members)]
+    members, n_members = fitted.model.members_, len(fitted.model.alpha_)
+    alone = [str(n_members)] if mean_predicts(members, n_members) else []
+    told = [*alone, *names_beside(members, n_members)] or ["none, a constant"]
     return [*facts, ("members", " and ".join(told))]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from polyadic.members import names_beside
+from polyadic.members import mean_predicts, names_beside
 
 _MOST_SHOWN = 12  # inputs, before the others are folded up
 _KERNELS = {
@@ -71,10 +71,12 @@ def _facts(estimator: Any) -> list[str]:
     if not any(member.share for member in members):
         return [*facts, "nothing but their mean: the inputs say nothing about the target"]
     ranks = estimator.rank_.tolist()
-    several = f"{len(ranks)} members of rank" if len(ranks) > 1 else "rank"
     # A linear trend is a member too, but has no rank that was chosen; nor have rows nearby.
-    told = [*map(str, sorted(set(ranks))), *names_beside(members, len(ranks))]
-    facts.append(f"{several} {' and '.join(told)}")
+    told = names_beside(members, len(ranks))
+    if mean_predicts(members, len(ranks)):
+        several = f"{len(ranks)} members of rank" if len(ranks) > 1 else "rank"
+        told = [f"{several} {' and '.join(map(str, sorted(set(ranks))))}", *told]
+    facts.append(" and ".join(told))
     error = held_out_error(estimator)
     return facts if error is None else [*facts, f"{error[0]} {error[1]:.3g} on rows held out"]
 

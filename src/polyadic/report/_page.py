@@ -14,7 +14,7 @@ from polyadic.estimators._status import StatusLine
 from polyadic.estimators._tables import schema_of
 from polyadic.inspection import describe_kernel, write_number, write_part
 from polyadic.inspection._inputs import list_inputs
-from polyadic.members import name_beside
+from polyadic.members import mean_predicts, names_beside
 from polyadic.report._coverage import has_uncertainty
 from polyadic.report._downloads import make_downloads
 from polyadic.report._figures import make_figures
@@ -135,10 +135,11 @@ def _render(subject: Subject, findings: Findings, tell: Tell = say_nothing) -> s
         n_fit=subject.model.n_samples_fit_ if _knows_rows(subject.model) else None,
         has_categories=any(schema_of(subject.model).inputs.n_levels),
         automatic=hasattr(subject.model, "selection_"),
-        beside=[name_beside(m) for m in subject.model.members_[len(subject.model.alpha_) :]],
+        beside=names_beside(subject.model.members_, len(subject.model.alpha_)),
         of_table=dict(subject.facts).get("table"),
         sure=has_uncertainty(subject.model) and not subject.classes,
         n_alone=len(subject.model.alpha_),
+        mean_predicts=mean_predicts(subject.model.members_, len(subject.model.alpha_)),
         banded=findings.inputs is not None and any(c.low for c in findings.inputs.curves),
         has_loss="held_out_loss" in getattr(subject.model, "selection_", {}),
         n_trials=len(getattr(subject.model, "selection_", {}).get("stage", [])),
