@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -104,16 +104,33 @@ class PosteriorScale:
         Of each member, of each target.
     noise : ndarray of shape (n_targets,)
         Variance of the noise.
+    span : tuple of float
+        The range, over the rows of the fit, of the scaled input that the core meets.
     """
 
     members: tuple[Member, ...]
     posteriors: tuple[tuple[CorePosterior, ...], ...]
     noise: NDArray[np.float64]
+    span: tuple[float, float] = (0.0, 1.0)
+
+    @cached_property
+    def _posteriors(self) -> tuple[tuple[CorePosterior, ...], ...]:
+        """The posteriors with their curves, which a fit that nobody asks need not wait for."""
+        found = []
+        for member, posteriors in zip(self.members, self.posteriors, strict=True):
+            model, layout = member.model, member.layout
+            pairs = zip(posteriors, model.cores, strict=True)
+            found.append(
+                tuple(
+                    p.with_curve(cores, model.map_weights, layout, self.span) for p, cores in pairs
+                )
+            )
+        return tuple(found)
 
     def of(self, X: Any, said: Sequence[Any], total: Any, compute: Compute) -> tuple[Any, Any]:
         """Return the scales, noise alone and all."""
         xp, open_part = array_namespace(X), array_namespace(X).zeros_like(total)
-        for member, posteriors in zip(self.members, self.posteriors, strict=True):
+        for member, posteriors in zip(self.members, self._posteriors, strict=True):
             scaled, model, layout = member.inputs.apply(X), member.model, member.layout
             for t, posterior in enumerate(posteriors):
                 if posterior.root.size:  # else the core is taken for certain

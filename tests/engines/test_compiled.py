@@ -6,6 +6,7 @@ import pytest
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures, TensorLayout
+from polyadic.model.covariance_curve import covariance_curve
 from polyadic.model.posterior import CorePosterior
 from polyadic.rows.rows import Rows
 
@@ -28,6 +29,24 @@ def test_single_precision_of_wide_cores_is_not_seen(rng):
         engine.leverage(*arguments, unsafe) for engine in (CompiledEngine(), ReferenceEngine())
     )
     np.testing.assert_allclose(np.sqrt(1 + found), np.sqrt(1 + expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("core", [0, 2])
+def test_a_curve_is_not_seen_and_is_left_where_it_ends(rng, core):
+    maps = DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.7)
+    layout = TensorLayout.of(maps, (16, 16, 16), False)
+    cores = [rng.standard_normal((16, 12)) + 1j * rng.standard_normal((16, 12)) for _ in range(3)]
+    weights = np.array([0.7, 0.0])
+    X, root = rng.uniform(size=(300, 3)), np.tril(rng.standard_normal((384, 384)))
+    X[:4, core] = -0.5, 1.5, 1 + 1e-9, 0.0
+    curve = covariance_curve(root, core, cores, weights, layout, (0.0, 1.0))
+    arguments = (X, cores, weights, layout)
+    found = CompiledEngine().leverage(*arguments, CorePosterior(core, root, curve))
+    plain = CompiledEngine().leverage(*arguments, CorePosterior(core, root))
+    expected = ReferenceEngine().leverage(*arguments, CorePosterior(core, root, curve))
+    np.testing.assert_allclose(found[:3], plain[:3], rtol=1e-5)  # beyond the curve
+    assert (found[3:] != plain[3:]).any()
+    np.testing.assert_allclose(np.sqrt(1 + found), np.sqrt(1 + expected), rtol=1e-4)
 
 
 @pytest.mark.parametrize("far", [1e18, 2.0**63, 1e20, 1e200])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -263,6 +265,27 @@ def test_files_keep_uncertainty_and_older_ones_say_that_they_have_none(fitted, t
     polyadic.save(again, path)
     with pytest.raises(AttributeError, match=r"has no uncertainty.*Fit it again"):
         polyadic.load(path).predict(X, return_std=True)
+
+
+def test_wide_cores_say_the_same_from_a_file_and_are_finite_anywhere(tmp_path):
+    X, y = wave(400)
+    model = KernelMachineRegressor(
+        FourierFeatures(20.0), quantized=False, n_basis=16, rank=8, scale_inputs=False, max_iter=2
+    )
+    model.fit(8 * X - 3, y)
+    path = tmp_path / "model.polyadic"
+    polyadic.save(model, path)
+    rows = np.vstack([8 * X - 3, np.full((1, 2), 6.0), np.full((1, 2), 1e9)])
+    _, std = model.predict(rows, return_std=True)
+    np.testing.assert_array_equal(polyadic.load(path).predict(rows, return_std=True)[1], std)
+    assert np.isfinite(std).all()
+    # By a curve where there were rows, and without it as if there had been none.
+    scale = model.uncertainty_.scale
+    blind = replace(scale, span=(0.0, 0.0))
+    model.uncertainty_ = replace(model.uncertainty_, scale=blind)
+    plain = model.predict(rows, return_std=True)[1]
+    assert (plain[:-2] != std[:-2]).any()
+    np.testing.assert_allclose(std, plain, rtol=2e-3)
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, 1.5, [], "ninety", [[0.5]], [0.5, np.nan]])

@@ -34,13 +34,17 @@ def test_single_precision_where_it_is_enough(rng):
     posterior = CorePosterior(0, root)
     assert posterior.is_wide
     assert not CorePosterior(0, root[:40, :40]).is_wide
-    found = posterior.single_leverage(A.T.astype(np.float32))
+    found, is_sure = posterior.single_leverage(A.T.astype(np.float32))
+    assert is_sure.all()
     expected = posterior.variance(A)
     np.testing.assert_allclose(np.sqrt(1 + found), np.sqrt(1 + expected), rtol=1e-5)
     # A row that a nearly unknown direction cancels in: terms are large, and their sum is not.
     unknown = np.linalg.qr(rng.standard_normal((300, 300)))[0][:, :1]
     A -= (A @ unknown) @ unknown.T
     posterior = CorePosterior(0, np.hstack([0.01 * root, 1e6 * unknown]))
-    assert posterior.single_leverage(A.T.astype(np.float32)) is None
+    A[0] = rng.standard_normal(300)  # one that does not cancel
+    _, is_sure = posterior.single_leverage(A.T.astype(np.float32))
+    np.testing.assert_array_equal(is_sure, np.arange(7) == 0)
     with np.errstate(all="ignore"):  # as predictions are made
-        assert posterior.single_leverage(np.full((300, 1), np.inf, np.float32)) is None
+        _, is_sure = posterior.single_leverage(np.full((300, 1), np.inf, np.float32))
+    assert not is_sure.any()

@@ -191,6 +191,9 @@ def posterior_uncertainty(
     if data.view.loss is not None:
         return None
     core, noise = len(members[0].layout.core_sizes) - 1, np.zeros(data.n_targets)
+    column, _ = members[0].layout.core_places[core]
+    ends = data.view.inputs.apply(np.stack([data.statistics.low, data.statistics.high]))
+    low, high = ends[:, column].tolist()
     posteriors = []
     for member in members:
         model, of_member = member.model, []
@@ -206,7 +209,7 @@ def posterior_uncertainty(
             noise[t] += squares / data.total_weight / len(members)
             of_member.append(posterior)
         posteriors.append(tuple(of_member))
-    scale = PosteriorScale(tuple(members), tuple(posteriors), noise)
+    scale = PosteriorScale(tuple(members), tuple(posteriors), noise, (low, high))
     errors = (ErrorDistribution.normal(),) * data.n_targets
     return Uncertainty(scale, errors, data.view.targets.scale, np.ones(data.n_targets))
 

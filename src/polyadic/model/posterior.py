@@ -12,21 +12,23 @@ and this is all there is to it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.features import TensorLayout
 from polyadic.model import cpd
+from polyadic.model.covariance_curve import CovarianceCurve, covariance_curve
 from polyadic.model.normal import NormalEquations, core_system
 
 MOST_UNKNOWNS = 2_000  # of a core whose covariance is kept
 _LEAST = 1e-12  # eigenvalues, beside the greatest
 _PANEL = 128  # columns: narrower products are slow, wider ones meet more zeros of a root
 _WIDE = 64  # unknowns from which on products are most of the work
-_ROUNDING = 1e-3  # parts of a deviation that single precision may move it, as an estimate
+_MOVED = 1e-3  # parts of a deviation that faster ways may move it, as an estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +42,36 @@ class CorePosterior:
     root : ndarray of shape (unknowns, k)
         Real and imaginary parts of the core are unknowns of their own; a triangular one is
         multiplied in half the time.
+    curve : CovarianceCurve, optional
+        The same, where it saves time, up to an error that it tells for each row.
     """
 
     core: int
     root: NDArray[np.float64]
+    curve: CovarianceCurve | None = None
 
     def variance(self, A: NDArray[np.complexfloating] | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return aᵀ cov(v) a / σ² for each row a of A."""
         block = np.hstack([A.real, -A.imag]) if np.iscomplexobj(A) else A
         return np.asarray(((block @ self.root) ** 2).sum(axis=1))
+
+    def with_curve(
+        self,
+        cores: cpd.Cores,
+        map_weights: NDArray[np.float64],
+        layout: TensorLayout,
+        span: tuple[float, float],
+    ) -> CorePosterior:
+        """Return the same with a curve over a range of what the core meets, if that pays."""
+        curve = covariance_curve(self.root, self.core, cores, map_weights, layout, span)
+        return replace(self, curve=curve)
+
+    @property
+    def width(self) -> int:
+        """About how many numbers of a row are met at a time."""
+        if self.curve is None:
+            return len(self.root)
+        return 2 * int(self.curve.whitening.shape[1])  # real and imaginary
 
     @cached_property
     def panels(self) -> tuple[tuple[int, NDArray[np.float64]], ...]:
@@ -59,6 +82,14 @@ class CorePosterior:
             if len(rows):
                 panels.append((int(rows[0]), np.ascontiguousarray(panel[rows[0] :].T)))
         return tuple(panels)
+
+    def curve_leverage(
+        self, x: NDArray[Any], Z: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return what `leverage` does by the curve, and for which rows that is good enough."""
+        assert self.curve is not None
+        found, off = self.curve.leverage(x, Z)
+        return found, off < 2 * _MOVED * (1 + found)  # squares move twice as far
 
     @property
     def is_wide(self) -> bool:
@@ -75,15 +106,17 @@ class CorePosterior:
         """The squared norm of each row of the root."""
         return np.asarray((self.root**2).sum(axis=1), dtype=np.float32)
 
-    def single_leverage(self, columns: NDArray[np.float32]) -> NDArray[np.float64] | None:
-        """Return what `leverage` does, or None where rounding might be seen.
+    def single_leverage(
+        self, columns: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return what `leverage` does, and for which rows single precision is good enough.
 
         As a sum of independent errors it moves each Lᵀa by ε²Σ aᵢ²‖Lᵢ‖² in squares; what is
         wanted is the deviation of noise and core together, √(1 + ‖Lᵀa‖²).
         """
         found = leverage(self.single_panels, columns).astype(np.float64)
         moved = float(np.finfo(np.float32).eps) ** 2 * (self._squares @ (columns * columns))
-        return found if (moved < _ROUNDING**2 * (1 + found)).all() else None
+        return found, moved < _MOVED**2 * (1 + found)
 
 
 def leverage(panels: Iterable[tuple[int, Any]], columns: Any) -> Any:

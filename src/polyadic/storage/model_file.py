@@ -221,6 +221,7 @@ def _check_uncertainty(found: Any, n_inputs: int, n_targets: int) -> None:
             _check_member(member, n_inputs, n_targets)
             sound = sound and len(posteriors) == n_targets
             sound = sound and all(_fits_core(each, member) for each in posteriors)
+        sound = sound and isinstance(scale.span, tuple) and _is_real(np.array(scale.span), 2)
     _require(sound, "the scale of its errors does not hold together.")
 
 
@@ -245,7 +246,12 @@ def _fits_core(posterior: Any, member: Member) -> bool:
     sound = isinstance(posterior, CorePosterior) and posterior.core in range(len(sizes))
     unknowns = member.model.cores[0][posterior.core].size * (2 if member.layout.is_complex else 1)
     root = posterior.root
-    sound = sound and isinstance(root, np.ndarray) and root.dtype == np.float64
+    sound = (
+        sound
+        and posterior.curve is None
+        and isinstance(root, np.ndarray)
+        and root.dtype == np.float64
+    )
     return bool(sound and root.ndim == 2 and len(root) == unknowns and np.isfinite(root).all())
 
 

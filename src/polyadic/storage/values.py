@@ -65,7 +65,11 @@ _NAMES = {record: name for name, record in RECORDS.items()}
 # Fields that files of version 1 know under another name.
 _NAMES_IN_FILES = {"Model": {"map_weights": "weights"}}
 # Fields that they do not know; a file has them where they say something.
-_YOUNGER = {"InputScaling": {"filling": None, "flagged": ()}}
+_YOUNGER: dict[str, dict[str, Any]] = {
+    "CorePosterior": {"curve": None},  # made again when it is asked for
+    "InputScaling": {"filling": None, "flagged": ()},
+    "PosteriorScale": {"span": (0.0, 1.0)},
+}
 
 
 class ModelFileError(ValueError):

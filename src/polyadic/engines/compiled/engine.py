@@ -23,6 +23,8 @@ from polyadic.model.cpd import Cores
 from polyadic.model.posterior import CorePosterior, leverage
 from polyadic.rows.rows import Rows
 
+Sure = tuple[NDArray[np.float64], NDArray[np.bool_]]  # what is open of rows, and if that is sure
+
 
 @dataclass(frozen=True)
 class CompiledEngine:
@@ -58,7 +60,7 @@ class CompiledEngine:
         self, X: NDArray[Any], cores: Cores, map_weights: NDArray[np.float64], layout: TensorLayout
     ) -> NDArray[Any]:
         """Return the real response Re Σₚ λₚ φₚ(x)ᵀw of each row."""
-        return self._chunk(Rows(X, np.zeros(len(X))), cores, layout).predict(map_weights)
+        return self._chunk(_rows(X), cores, layout).predict(map_weights)
 
     def leverage(
         self,
@@ -68,18 +70,37 @@ class CompiledEngine:
         layout: TensorLayout,
         posterior: CorePosterior,
     ) -> NDArray[np.float64]:
-        """Return what the posterior of a core leaves open of each row, in units of the noise."""
+        """Return what the posterior of a core leaves open of each row, in units of the noise.
 
-        def columns(dtype: str) -> NDArray[Any]:
-            chunk = CompiledEngine(dtype, keep=False)._chunk(rows, cores, layout)
-            return chunk.columns(posterior.core, map_weights)
+        A slower way is for the rows that a faster one is not sure of.
+        """
+        core, (column, _) = posterior.core, layout.core_places[posterior.core]
 
-        rows = Rows(X, np.zeros(len(X)))
+        def columns(X: NDArray[Any], dtype: str) -> NDArray[Any]:
+            chunk = CompiledEngine(dtype, keep=False)._chunk(_rows(X), cores, layout)
+            return chunk.columns(core, map_weights)
+
+        def by_curve(X: NDArray[Any]) -> Sure:
+            chunk = GeneralChunk(_rows(X), cores, layout, "float32", keep=False)
+            return posterior.curve_leverage(X[:, column], chunk.products(core, map_weights))
+
+        def in_single_precision(X: NDArray[Any]) -> Sure:
+            return posterior.single_leverage(columns(X, "float32"))
+
+        def exactly(X: NDArray[Any]) -> Sure:
+            return leverage(posterior.panels, columns(X, "float64")), np.ones(len(X), dtype=bool)
+
+        ways = [exactly]
         if posterior.is_wide and len(cores) > 1:  # one core is exactly a linear model
-            found = posterior.single_leverage(columns("float32"))
-            if found is not None:
-                return found
-        return np.asarray(leverage(posterior.panels, columns("float64")))
+            ways.insert(0, in_single_precision)
+        if posterior.curve is not None:
+            ways.insert(0, by_curve)
+        found, left = np.empty(len(X)), np.arange(len(X))
+        for way in ways:
+            if len(left):
+                found[left], is_sure = way(X[left])
+                left = left[~is_sure]
+        return found
 
     def _chunk(self, rows: Rows, cores: Cores, layout: TensorLayout) -> Chunk:
         if layout.is_tabled:
@@ -102,3 +123,8 @@ class CompiledEngine:
     def _products_bytes(self, n_rows: int, layout: TensorLayout, rank: int) -> int:
         numbers = (2 if layout.is_complex else 1) * rank * len(layout.maps)
         return n_rows * numbers * np.dtype(self.dtype).itemsize
+
+
+def _rows(X: NDArray[Any]) -> Rows:
+    """Return inputs as rows whose targets do not matter."""
+    return Rows(X, np.zeros(len(X)))

@@ -61,15 +61,23 @@ class GeneralChunk(Chunk):
         shape = (2 if self.layout.is_complex else 1, size, rank, len(self.rows))
         parts = np.zeros(shape, self.dtype)
         for p in maps.tolist():
-            psi = self._factor(p, core)
+            psi, Z = map_weights[p].astype(self.dtype) * self._factor(p, core), self.Z[p]
             # Products below the normal numbers would take many times as long.
             _flush(psi.view(self.dtype))
-            _flush(self.Z[p].view(self.dtype))
+            _flush(Z.view(self.dtype))
             if self.layout.is_complex:
-                _accumulate_parts(*parts, self.Z[p], psi, map_weights[p])
+                # Side by side, as processors like them.
+                halves = (half.copy() for each in (Z, psi) for half in (each.real, each.imag))
+                _accumulate_parts(*parts, *halves)
             else:
-                _accumulate(parts[0], self.Z[p], psi, map_weights[p])
+                _accumulate(parts[0], Z, psi, self.dtype.type(1))
         return parts.reshape(-1, len(self.rows))
+
+    def products(self, core: int, map_weights: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the product of all cores but one, for each map that takes part."""
+        maps = np.flatnonzero(map_weights)
+        self._make(maps, core)
+        return self.Z[maps]
 
     def _make(self, maps: NDArray[np.intp], without: int) -> None:
         """Make the product of all cores but one for some maps."""
@@ -181,11 +189,14 @@ def _accumulate(A: Any, Z: Any, psi: Any, weight: Any) -> None:
 
 
 @jit
-def _accumulate_parts(real: Any, imaginary: Any, Z: Any, psi: Any, weight: Any) -> None:
-    """Add Re λ·ψₖ·z and −Im λ·ψₖ·z to parts of their own, size × rank × n."""
+def _accumulate_parts(
+    real: Any, imaginary: Any, Z_real: Any, Z_imaginary: Any, psi_real: Any, psi_imaginary: Any
+) -> None:
+    """Add Re ψₖ·z and −Im ψₖ·z to parts of their own, size × rank × n."""
     for k in range(real.shape[0]):
         for r in range(real.shape[1]):
             for i in range(real.shape[2]):
-                value = weight * psi[k, i] * Z[r, i]
-                real[k, r, i] += value.real
-                imaginary[k, r, i] -= value.imag
+                a, b = psi_real[k, i], psi_imaginary[k, i]
+                c, d = Z_real[r, i], Z_imaginary[r, i]
+                real[k, r, i] += a * c - b * d
+                imaginary[k, r, i] -= a * d + b * c
