@@ -202,6 +202,19 @@ def test_a_report_says_when_what_was_learned_added_nothing(folder):
     assert said in Path("r.html").read_text("utf-8")
 
 
+def test_a_fit_that_finds_nothing_is_a_model_like_others(folder):
+    rng = np.random.RandomState(0)
+    rows = rng.standard_normal((80, 3))
+    np.savetxt("noise.csv", rows, delimiter=",", header="x0,x1,target", comments="")
+    run("fit", "noise.csv", "--effort", "0.05", "--loss", "absolute_error")
+    model = polyadic.load("model.polyadic")
+    assert not any(member.share for member in model.members_)
+    assert "a constant" in run("show", "model.polyadic").stdout
+    assert "RMSE" in run("evaluate", "model.polyadic", "noise.csv").stdout
+    run("predict", "model.polyadic", "noise.csv", "--out", "p.csv")
+    assert len(np.unique(np.loadtxt("p.csv", skiprows=1))) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.process
 def test_a_code_page_without_greek_letters():
