@@ -6,6 +6,7 @@ Dask collections partition by partition on the workers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.compute import Compute, ComputeSpec
-from polyadic.features import FeatureMap, PurePowerFeatures, TensorLayout
+from polyadic.features import FeatureMap, MercerFeatures, TensorLayout
 from polyadic.model.als import Model
 from polyadic.model.losses import invert_link
 from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like
@@ -183,13 +184,23 @@ def map_shares(
 
 def name_beside(member: Member) -> str:
     """Return what a member is that stands beside those of the mean."""
-    is_line = type(member.layout.maps[0]) is PurePowerFeatures
-    return "linear trend" if is_line else "sum over rows nearby"
+    feature_map = member.layout.maps[0]
+    if not isinstance(feature_map, MercerFeatures):
+        return "linear trend"
+    # A kernel of rows nearby falls alike along all inputs; that of a process as was learned.
+    tables = (each.table for each in member.layout.inputs if each.table is not None)
+    alike = all(table.length_scale == feature_map.length_scale for table in tables)
+    return "sum over rows nearby" if alike else "exact process"
 
 
 def names_beside(members: Sequence[Member], count: int) -> list[str]:
     """Return what predicts beside the first `count` members, as "a linear trend"."""
-    return [f"a {name_beside(each)}" for each in members[count:] if each.share]
+    names = Counter(name_beside(each) for each in members[count:] if each.share)
+    # Of what there is one of, and of processes, of which there are more.
+    return [
+        f"{n} {name}es" if n > 1 else f"{'an' if name[0] == 'e' else 'a'} {name}"
+        for name, n in names.items()
+    ]
 
 
 def mean_predicts(members: Sequence[Member], count: int) -> bool:

@@ -315,7 +315,8 @@ def test_members_and_epochs_agree_with_the_table():
     X, y = make_friedman1(120, n_features=5, noise=0.5, random_state=0)
     model = polyadic.FeatureLearningRegressor(effort=0.3, random_state=0).fit(X, y)
     found = find(subject_of(model, X))
-    assert [member.alpha for member in found.members] == model.alpha_.tolist()
+    beside = [None] * (len(model.members_) - len(model.alpha_))  # what stands there has no penalty
+    assert [member.alpha for member in found.members] == [*model.alpha_.tolist(), *beside]
     sizes = [member.model.cores[0][0].shape[1] for member in model.members_]
     assert [member.rank for member in found.members] == sizes
     page = render(subject_of(model, X))

@@ -17,7 +17,7 @@ from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
 from polyadic.search.learned import learn_features, short_tables
-from polyadic.search.near import Known, NearPart, NearRows, choose_near_rows
+from polyadic.search.near import Known, NearPart, RowSum, choose_near_rows
 from polyadic.search.settings import Settings
 from tests.small import data_of
 
@@ -93,7 +93,7 @@ def test_member_is_the_ridge_regression_of_that_kernel(features):
     X, _ = rough(80)
     known = Known(X, np.random.RandomState(0).standard_normal((80, 1)), np.ones(80))
     layout = short_tables(features, INPUTS, X, 0.1)
-    member = NearRows(features, layout, 0.3).member(known)
+    member = RowSum(features, layout, 0.3).member(known)
     K = kernel(layout, features, np.vstack([X, X[:7] + 0.01]))
     expected = K[80:, :80] @ np.linalg.solve(K[:80, :80] + 0.3 * np.eye(80), known.y)
     np.testing.assert_allclose(respond(member, X[:7] + 0.01), expected[:, 0], atol=1e-9)
@@ -103,7 +103,7 @@ def test_a_row_of_weight_two_counts_as_two(features):
     X, _ = rough(60)
     rest = np.random.RandomState(0).standard_normal((60, 1))
     weight = np.repeat([2.0, 1.0], [20, 40])
-    near = NearRows(features, short_tables(features, INPUTS, X, 0.1), 0.3)
+    near = RowSum(features, short_tables(features, INPUTS, X, 0.1), 0.3)
     twice = Known(np.vstack([X, X[:20]]), np.vstack([rest, rest[:20]]), np.ones(80))
     np.testing.assert_allclose(
         respond(near.member(Known(X, rest, weight)), X),
@@ -118,7 +118,7 @@ def test_targets_together_are_those_one_by_one(features, engine):
         pytest.importorskip("torch")
     X, _ = rough(70)
     known = Known(X, np.random.RandomState(0).standard_normal((70, 3)), np.ones(70))
-    near = NearRows(features, short_tables(features, INPUTS, X, 0.1), 0.3, (0.5, 1.7))
+    near = RowSum(features, short_tables(features, INPUTS, X, 0.1), 0.3, 1.7)
     new, member = rough(200, seed=3)[0], near.member(known)
     K = kernel(near.layout, features, np.vstack([X, new]))
     expected = 1.7 * K[70:, :70] @ np.linalg.solve(K[:70, :70] + 0.3 * np.eye(70), known.y)
@@ -188,8 +188,8 @@ def test_held_out_rows_choose_the_shares_of_classes(features):
             [part_of_classes(X, chance, 350, 0 * useless)], features, INPUTS, True
         )
     # What says nothing about the classes keeps as little as it may.
-    assert of_rows.shares[0] == pytest.approx(0.05, abs=0.05)
-    assert of_rows.shares[1] > 1
+    assert of_rows.others == pytest.approx(0.05, abs=0.05)
+    assert of_rows.sums[0].share > 1
     assert of_chance is None
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from polyadic import FeatureLearningRegressor, compute
 from polyadic.compute import ComputeSpec, SearchLimits
-from polyadic.features import PurePowerFeatures, Tabled, Unused
+from polyadic.features import Tabled, Unused
+from polyadic.members import name_beside
 from polyadic.model import cpd
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.view import Member, standard_prediction
@@ -180,7 +181,7 @@ def test_a_way_of_no_use_is_left_out(every_way, useless):
     run = Run((data, [useless, good]))
     assert {seat.way for seat in run.search.seats} == {0, 1}
     assert run.chosen.ways == run.finished.ways == (1,)
-    members = [each for each in run.members if each.layout.maps == good.layout.maps]
+    members = run.members[: len(run.search.members(run.chosen))]
     assert [member.layout for member in members] == [good.layout] * 2
     assert run.search.alphas_of_members(run.chosen) == [good.alpha * run.chosen.factor] * 2
     # Their models are not fitted to all rows either, and go on as they are.
@@ -316,14 +317,14 @@ def test_mean_and_line_have_the_shares_that_fit_the_held_out_rows_best(run):
     for each in (run, straight):
         (of_mean, of_line), pays = best_shares(each)
         n_members = len(each.search.members(each.chosen))
-        shares = [member.share for member in each.members]
-        assert sum(shares[:n_members]) == pytest.approx(of_mean, abs=2e-3)
-        beside = each.members[n_members:]
-        lines = [member for member in beside if member.layout.maps == (PurePowerFeatures(),)]
-        assert len(lines) == pays
-        assert len(beside) - pays in (0, 1)  # what rows nearby say comes on top
+        beside = {name_beside(member): member for member in each.members[n_members:]}
+        processes = [m for m in each.members[n_members:] if name_beside(m) == "exact process"]
+        left = 1 - sum(member.share for member in processes)
+        of_members = sum(member.share for member in each.members[:n_members])
+        assert of_members == pytest.approx(left * of_mean, abs=2e-3)
+        assert ("linear trend" in beside) == pays
         if pays:
-            assert lines[0].share == pytest.approx(of_line, abs=2e-3)
+            assert beside["linear trend"].share == pytest.approx(left * of_line, abs=2e-3)
     assert pays
     assert 0 < of_line < 1
 

@@ -71,7 +71,7 @@ def _facts(estimator: Any) -> list[str]:
     if not any(member.share for member in members):
         return [*facts, "nothing but their mean: the inputs say nothing about the target"]
     ranks = estimator.rank_.tolist()
-    # A linear trend is a member too, but has no rank that was chosen; nor have rows nearby.
+    # A linear trend is a member too, but has no rank that was chosen; nor have sums over rows.
     told = names_beside(members, len(ranks))
     if mean_predicts(members, len(ranks)):
         several = f"{len(ranks)} members of rank" if len(ranks) > 1 else "rank"

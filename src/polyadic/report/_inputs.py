@@ -301,15 +301,15 @@ def _add_interval(curve: Curve, model: Any, X: NDArray[np.float64], points: Poin
 def members_alone(model: Any) -> list[Any]:
     """Return models in which one member predicts in place of all, and of a linear trend.
 
-    What rows nearby say comes on top.
+    What remembers rows comes on top.
     """
     mean, beside = model.members_[: len(model.alpha_)], model.members_[len(model.alpha_) :]
-    near = [member for member in beside if name_beside(member) != "linear trend"]
-    whole = sum(m.share for m in model.members_) - sum(m.share for m in near)
+    sums = [member for member in beside if name_beside(member) != "linear trend"]
+    whole = sum(m.share for m in model.members_) - sum(m.share for m in sums)
     found = []
     for member in mean:
         alone = copy(model)
-        alone.members_ = [replace(member, share=whole), *near]
+        alone.members_ = [replace(member, share=whole), *sums]
         found.append(alone)
     return found
 

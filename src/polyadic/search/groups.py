@@ -60,10 +60,11 @@ def _respond_to(
     ]
 
 
-def to_remember(rows: Rows, view: View, said: NDArray[np.float64] | None) -> Known:
-    """Return what rows nearby may tell: what is left over after what is said, or their labels."""
+def to_remember(rows: Rows, view: View, said: NDArray[np.float64] | float) -> Known:
+    """Return what rows may tell: what is left over after what is said, or their labels."""
     weight = np.ones(len(rows)) if rows.weight is None else on_host(rows.weight)
-    y = view.label_contrasts(rows.y) if said is None else view.standard_targets(rows.y) - said
+    has_labels = view.loss is not None
+    y = view.label_contrasts(rows.y) if has_labels else view.standard_targets(rows.y) - said
     return Known(on_host(rows.X), y, weight / weight.mean())
 
 
@@ -128,19 +129,19 @@ class Group:
         shares: tuple[float, float],
         predict: Callable[[NDArray[np.float64]], NDArray[np.float64]],
         units: NDArray[np.float64],
-        near: Member | None = None,
+        beside: Sequence[Member],
     ) -> HeldOut:
         """Return what some members say of the held-out rows, and how wrong they are there.
 
-        `predict` makes predictions in the targets' own units of responses, and `near` is what
-        rows nearby add to these.
+        `predict` makes predictions in the targets' own units of responses, and `beside` are what
+        adds to these.
         """
         known = self.levels[0]
         rows = known.gather_about(_TRAINING_ROWS, seed=3)
         held = [self.respond(compute, *pair) for pair in pairs]
-        said, total = self._say(compute, self._X, held, shares, near)
+        said, total = self._say(compute, self._X, held, shares, beside)
         trained = on_host(rows.y) - predict(
-            self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares, near)[1]
+            self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares, beside)[1]
         )
         weight = None if rows.weight is None else on_host(rows.weight)
         return HeldOut(
@@ -160,14 +161,22 @@ class Group:
         pairs: Sequence[tuple[Seat, Model]],
         shares: tuple[float, float],
         most: int,
+        beside: Sequence[Member],
+        of_rest: bool,
     ) -> NearPart:
-        """Return `most` rows to train on, to be remembered, and rows held out, to judge by."""
-        known, said = self.levels[0], None
+        """Return `most` rows to train on, to be remembered, and rows held out, to judge by.
+
+        Of numbers what is left over is remembered, or else the targets.
+        """
+        known: Data = self.levels[0]
+        said: NDArray[np.float64] | float = 0.0
         rows = known.gather_about(most, seed=3)
-        if self._loss is None:
-            said = self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares)[1]
+        if of_rest and self._loss is None:
+            said = self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares, beside)[
+                1
+            ]
         held = [self.respond(compute, *pair) for pair in pairs]
-        total = self._say(compute, self._X, held, shares)[1]
+        total = self._say(compute, self._X, held, shares, beside)[1]
         step = -(-len(self) // _NEAR_JUDGES)
         weight = np.ones(len(self)) if self._weight is None else self._weight
         y = self._y[::step]
@@ -185,7 +194,7 @@ class Group:
         X: Any,
         responses: list[NDArray[np.float64]],
         shares: tuple[float, float],
-        near: Member | None = None,
+        beside: Sequence[Member],
     ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
         """Return what members say, their shares included, and all that is said of some rows."""
         said = [shares[0] / len(responses) * each for each in responses if shares[0]]
@@ -193,8 +202,8 @@ class Group:
         if shares[1]:
             line = standard_prediction([self._trend()], X, compute.predict)
             total = total + shares[1] * on_host(line)
-        if near is not None:
-            total = total + on_host(standard_prediction([near], X, compute.predict))
+        if beside:
+            total = total + on_host(standard_prediction(beside, X, compute.predict))
         return said, total
 
     def apart(self) -> tuple[Any, Statistics]:

@@ -97,8 +97,8 @@ class NearPart:
 
 
 @dataclass(frozen=True, eq=False)
-class NearRows:
-    """How rows nearby are taken into account.
+class RowSum:
+    """A sum of kernels with remembered rows.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ class NearRows:
         The kernel.
     strength : float
         The ridge λ.
-    shares : pair of float
-        What others' shares are multiplied by, and the share of rows nearby.
+    share : float
+        Of the sum in the prediction.
     """
 
     features: LearnedFeatures
     layout: TensorLayout
     strength: float
-    shares: tuple[float, float] = (1.0, 1.0)
+    share: float = 1.0
 
     def member(self, known: Known) -> Member:
         """Return the model that remembers some rows."""
@@ -123,12 +123,30 @@ class NearRows:
         answers = _solve(_product(factors, factors), known, self.strength)
         others = [np.ascontiguousarray(each.T) for each in factors[1:]]
         cores = tuple([np.ascontiguousarray(factors[0].T * c), *others] for c in answers.T)
-        return Member(self.features.scaling, self.layout, Model(cores, np.ones(1)), self.shares[1])
+        return Member(self.features.scaling, self.layout, Model(cores, np.ones(1)), self.share)
+
+    def say(self, part: NearPart) -> NDArray[np.float64]:
+        """Return what the rows that a part remembers say of those that are held out."""
+        near, others = (_factors(self.layout, self.features, X) for X in (part.known.X, part.X))
+        found = _product(others, near) @ _solve(_product(near, near), part.known, self.strength)
+        return np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Sums over remembered rows, and what the shares of all other members are multiplied by."""
+
+    sums: tuple[RowSum, ...]
+    others: float
+
+    def members(self, known: Known) -> list[Member]:
+        """Return the models that remember some rows."""
+        return [each.member(known) for each in self.sums]
 
 
 def choose_near_rows(
     parts: Sequence[NearPart], features: LearnedFeatures, inputs: Inputs, of_classes: bool
-) -> NearRows | None:
+) -> Beside | None:
     """Return how rows nearby tell most of held-out rows, or None if that is in doubt.
 
     Parameters
@@ -152,7 +170,8 @@ def choose_near_rows(
         for strength, *each in zip(_STRENGTHS, *said, strict=True):
             shares, gained = settle(each)
             if (gain := float(np.average(gained, weights=weight))) > least * most:
-                best, most, gains = NearRows(features, layout, strength, shares), gain, gained
+                near = RowSum(features, layout, strength, shares[1])
+                best, most, gains = Beside((near,), shares[0]), gain, gained
     noise = float(np.sqrt(weight**2 @ (gains - most) ** 2)) / weight.sum()
     return best if most > max(_GAIN, (_SURE_OF_CLASSES if of_classes else _SURE) * noise) else None
 
@@ -166,8 +185,13 @@ def _layouts(
     for of_all, least in choices[: 2 if dropped and len(inputs) <= _MOST_ALIKE else 1]:
         for reach in _REACHES:
             layout = short_tables(features, inputs, known.X, reach, of_all)
-            if layout is not None and sum(layout.core_sizes) * known.y.size <= _MOST_NUMBERS:
+            if layout is not None and fits(layout, known):
                 yield layout, least
+
+
+def fits(layout: TensorLayout, known: Known) -> bool:
+    """Whether the features of remembered rows, for every target, are not too many numbers."""
+    return sum(layout.core_sizes) * known.y.size <= _MOST_NUMBERS
 
 
 def _settle_numbers(parts: Sequence[NearPart]) -> Settle | None:

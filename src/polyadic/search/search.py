@@ -33,7 +33,8 @@ from polyadic.search.errors import learn_reach, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat, to_remember
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import loss_trend
-from polyadic.search.near import LEAST_NEAR_ROWS, NEAR_ROWS, Known, NearRows, choose_near_rows
+from polyadic.search.near import LEAST_NEAR_ROWS, NEAR_ROWS, Beside, NearPart, choose_near_rows
+from polyadic.search.process import share_processes
 from polyadic.search.settings import FEW_ROWS, Settings, epoch_seconds, most_rank
 from polyadic.search.shares import likely_shares, shrunk_shares
 from polyadic.search.trend import linear_trend
@@ -53,9 +54,8 @@ _EPOCHS = {"start": 4, "grow": 4, "finish": 2}
 _USUAL_EPOCHS = 3
 _LOSS_WORK = 1.5  # of an epoch under a loss, beside one of least squares
 
-# What held-out rows have judged: a trial, its shares, and how rows nearby are taken into account,
-# with those of each group, if at all.
-_Judged = tuple[Trial, tuple[float, float], tuple[NearRows, list[Known]] | None]
+# What held-out rows have judged: a trial, its shares, and what stands beside it in each group.
+_Judged = tuple[Trial, tuple[float, float], list[list[Member]]]
 
 
 class Search:
@@ -359,10 +359,17 @@ class Search:
     def _finish(self, trial: Trial) -> list[Member]:
         """Fit the winner to all rows, shrunk by what fits the held-out rows best."""
         shares = self._shares(trial)
-        near = self._near_rows(trial, shares)
-        if near is not None:
-            shares = near[0].shares[0] * shares[0], near[0].shares[0] * shares[1]
-        self._judged = trial, shares, near
+        found: list[tuple[Beside, bool]] = []
+        self._judged = trial, shares, [[] for _ in self._judges(trial)]
+        for of_rest in (False, True):
+            if (each := self._row_sums(of_rest)) is None:
+                continue
+            sums, parts = each
+            found.append((sums, of_rest))
+            shares = sums.others * shares[0], sums.others * shares[1]
+            groups = zip(self._judged[2], parts, strict=True)
+            beside = [[*others, *sums.members(part.known)] for others, part in groups]
+            self._judged = trial, shares, beside
         if not self._is_late():
             alphas = self._alphas(trial)
 
@@ -391,42 +398,49 @@ class Search:
         if shares[1]:
             trend = loss_trend(self._data) if self._has_loss else linear_trend(self._data)
             members.append(replace(trend, share=shares[1]))
-        if near is not None:
-            rows, said = self._data.gather_about(self._most_near_rows, seed=3), None
-            if not self._has_loss:
+        for sums, of_rest in found:
+            rows = self._data.gather_about(self._most_remembered, seed=3)
+            said: NDArray[np.float64] | float = 0.0
+            if of_rest and not self._has_loss:
                 said = on_host(standard_prediction(members, rows.X, self._compute.predict))
-            members.append(near[0].member(to_remember(rows, self._data.view, said)))
+            members += sums.members(to_remember(rows, self._data.view, said))
         return members
 
     @property
-    def _most_near_rows(self) -> int:
+    def _most_remembered(self) -> int:
         return int(NEAR_ROWS * min(1.0, self._settings.effort))
 
-    def _near_rows(
-        self, trial: Trial, shares: tuple[float, float]
-    ) -> tuple[NearRows, list[Known]] | None:
-        """Return how rows nearby are taken into account, and which these are in each group.
+    def _row_sums(self, of_rest: bool) -> tuple[Beside, list[NearPart]] | None:
+        """Return sums over remembered rows, and what these are in each group.
 
-        Nothing where users fixed the model, nor where rows are so many that few are near to any.
+        That is the exact processes, where all rows can be remembered, or what rows nearby say of
+        what is left over.  Nothing where users fixed the model, nor where rows are so many that
+        few are near to any.
         """
+        assert self._judged is not None
+        trial, shares, groups = self._judged
         loss = self._data.view.loss
         fixed = self._settings.rank, self._settings.alpha, self._settings.n_basis
         suits = (
-            (loss is None or loss.stretches)
+            (loss is None or (of_rest and loss.stretches))
             and shares[0] > 0
             and fixed == (None, None, None)
-            and min(self._most_near_rows, self._data.n_distinct) >= LEAST_NEAR_ROWS
+            and min(self._most_remembered, self._data.n_distinct) >= LEAST_NEAR_ROWS
             and self._data.n_distinct <= FEW_ROWS
+            and (of_rest or self._data.n_rows <= self._most_remembered)
         )
         if not suits or self._is_late():
             return None
         parts = [
-            group.near_part(self._compute, some, shares, self._most_near_rows)
-            for group, some in self._judges(trial)
+            group.near_part(self._compute, some, shares, self._most_remembered, beside, of_rest)
+            for (group, some), beside in zip(self._judges(trial), groups, strict=True)
         ]
-        features = self._first_features(trial)
-        near = choose_near_rows(parts, features, self._data.inputs, self._has_loss)
-        return None if near is None else (near, [part.known for part in parts])
+        if of_rest:
+            features = self._first_features(trial)
+            found = choose_near_rows(parts, features, self._data.inputs, self._has_loss)
+        else:
+            found = share_processes(parts, [features for features, _ in self._ways])
+        return None if found is None else (found, parts)
 
     def _judges(self, trial: Trial) -> list[tuple[Group, list[tuple[Seat, als.Model]]]]:
         """Return the groups that judge a trial, and the members of its mean in each."""
@@ -446,20 +460,16 @@ class Search:
         loss = self._data.view.loss
         if self._judged is None or (loss is not None and loss.stretches):
             return None
-        trial, shares, near = self._judged
+        trial, shares, groups = self._judged
 
         def predict(response: NDArray[np.float64]) -> NDArray[np.float64]:
             y = self.targets.undo(response)
             return np.asarray(y if loss is None else invert_link(loss.link, y))
 
         units = self._data.statistics.targets.scaling().scale
-        judges = self._judges(trial)
-        beside: list[Member | None] = [None] * len(judges)
-        if near is not None:
-            beside = [near[0].member(known) for known in near[1]]
         held = [
-            group.held_out(self._compute, some, shares, predict, units, each)
-            for (group, some), each in zip(judges, beside, strict=True)
+            group.held_out(self._compute, some, shares, predict, units, beside)
+            for (group, some), beside in zip(self._judges(trial), groups, strict=True)
         ]
         features = self._first_features(trial)
         return learn_uncertainty(held, self._data, features, members, units, self._compute)
