@@ -82,7 +82,6 @@ def test_forged_notes_end_in_one_sentence(folder, tmp_path, kind):
 SUMMARY = {"kind": "number", "kernel": "rbf", "length_scale": 1.0, "n_basis": 4, "relevance": 0.5}
 SUMMARIES = {
     "too few": [SUMMARY],
-    "none used": [{**SUMMARY, "kind": "unused"}] * 2,
     "not finite": [SUMMARY, {**SUMMARY, "relevance": float("nan")}],
     "no length scale": [SUMMARY, {**SUMMARY, "length_scale": None}],
     "no kernel": [SUMMARY, {**SUMMARY, "kernel": None}],
