@@ -7,6 +7,7 @@ linear map J with w = J v.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -77,6 +78,14 @@ def table_features(table, x):
         return table.values[codes.astype(int)]
     if table.gap is not None:
         x = np.where(np.isnan(x), table.low + (table.high - table.low) * middle_of(table), x)
+    if table.has_filled:
+        is_filled = x > table.low + 4 * (table.high - table.low)
+        x = np.where(is_filled, x - 8 * (table.high - table.low), x)
+        known, filled = (
+            table_features(replace(table, values=each, has_filled=False), x)
+            for each in np.split(table.values, 2)
+        )
+        return np.where(is_filled[:, None], filled, known)
     n_knots = len(table.values)
     u = (x - table.low) / (table.high - table.low)
     u = np.where(u > 1, 1 + 0.1 * np.tanh((u - 1) / 0.1), u)

@@ -38,7 +38,7 @@ DAMPED = (DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(3.0, 0.5))
 MERCER, KERNELS = (MercerFeatures(),), ("matern12", "rbf", "", "matern32")
 REAL = (GaussianFeatures(0.3, 1.0), PurePowerFeatures(), Cosines())
 
-LEVELS, GAPS = "levels", "gaps"
+LEVELS, GAPS, FILLED = "levels", "gaps", "filled"
 
 
 @dataclass
@@ -68,6 +68,8 @@ class Problem:
         for d, table in enumerate(self.tables):
             if table == LEVELS:  # one level more than there are, and gaps
                 X[:, d] = rng.randint(0, 6, self.n_rows)
+            if table == FILLED:  # 8 ranges above what it is
+                X[rng.uniform(size=self.n_rows) < 0.3, d] += 8.0
             if table in (LEVELS, GAPS):
                 X[rng.uniform(size=self.n_rows) < 0.2, d] = np.nan
         if self.zero == "constant":
@@ -127,6 +129,9 @@ def _table(kernel, n_basis):
         return Table.of_levels(0.8, np.arange(6.0, 0.0, -1.0), has_gaps=True, n_basis=n_basis)
     if kernel == GAPS:
         return Table.mercer("rbf", 0.3, n_basis=n_basis, middle=0.4)
+    if kernel == FILLED:
+        chances = np.random.RandomState(3).dirichlet(np.full(193, 0.1), size=193)
+        return Table.mercer("matern32", 0.3, n_basis=n_basis, chances=chances)
     return Table.mercer(kernel, 0.3, n_basis=n_basis)
 
 
@@ -169,6 +174,7 @@ PROBLEMS = [
         n_basis=(4, 5, 6),
         weighted=True,
     ),
+    Problem("tables, filled", MERCER, tables=(FILLED, "rbf", FILLED), n_basis=(4, 5, 6)),
     Problem("tables, one input", MERCER, tables=("rbf",), n_basis=(5,)),
     Problem("tables, few rows", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), n_rows=1),
     Problem("tables, zeros", MERCER, tables=KERNELS, n_basis=(6, 4, 1, 9), zero="columns"),

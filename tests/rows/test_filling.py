@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,30 @@ def test_a_scaling_fills_numbers_and_puts_flags_after_all_inputs():
     assert np.isfinite(scaled[:, :2]).all()
     assert np.isnan(scaled[:, 2]).all()
     np.testing.assert_array_equal(scaled[:, 3], table[:, 3])
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_what_was_filled_in_lies_apart_from_all_that_is_known(scaled):
+    X, holes = correlated()
+    inputs = Inputs.of_numbers("abcd")
+    own = InputScaling.fit(holes, inputs) if scaled else InputScaling.identity(4)
+    scaling = own.with_filling(holes, inputs)
+    far = np.vstack([holes, 1e9 * X[:5], -1e9 * X[:5]])
+    plain, apart = scaling.apply(far, apart=False), scaling.apply(far)
+    assert len(scaling.ends) == len(scaling.flagged) > 1
+    for (low, high), d in zip(scaling.ends, scaling.flagged, strict=True):
+        span, gaps, x = high - low, np.isnan(far[:, d]), plain[:, d]
+        expected = 8 * span + np.clip(x, low - span, high + span)[gaps]
+        np.testing.assert_allclose(apart[gaps, d], expected, rtol=1e-12)
+        # Far from the rows tables have come to rest, so that nothing is lost there.
+        np.testing.assert_array_equal(
+            apart[~gaps, d], np.clip(x, low - 2 * span, high + 2 * span)[~gaps]
+        )
+        assert apart[~gaps, d].max() < low + 4 * span < apart[gaps, d].min()
+    others = [c for c in range(apart.shape[1]) if c not in scaling.flagged]
+    np.testing.assert_array_equal(apart[:, others], plain[:, others])
+    before = replace(scaling, ends=())  # as older files have it
+    np.testing.assert_array_equal(before.apply(far), plain)
 
 
 def test_tensors_are_filled_in_as_arrays_are():

@@ -34,7 +34,7 @@ from polyadic.features import (
 )
 from polyadic.features.layout import Input
 from polyadic.features.maps import even_table
-from polyadic.features.tables import MARGIN, N_KNOTS
+from polyadic.features.tables import APART, MARGIN, N_KNOTS
 from polyadic.model.cpd import Cores
 
 _TOGETHER, _WIDE = 4, 256  # factors that are computed at a time, and their columns
@@ -49,7 +49,7 @@ class Lookup:
     ----------
     column : int
         Of scaled rows.
-    low, high, n_levels, gap
+    low, high, n_levels, gap, has_filled
         As of a table.
     n_points : int
         Rows of its values.
@@ -60,13 +60,15 @@ class Lookup:
     high: float
     n_levels: int
     gap: float
+    has_filled: bool
     n_points: int
 
     @classmethod
     def of(cls, column: int, table: Table) -> Lookup:
         """Return the hats of a table."""
         gap = np.nan if table.gap is None else table.gap
-        return cls(column, table.low, table.high, table.n_levels, gap, len(table.values))
+        own = table.low, table.high, table.n_levels, gap, table.has_filled
+        return cls(column, *own, len(table.values))
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,13 @@ def _positions(graph: Graph, x: str, bases: Sequence[Any]) -> str:
         for values in zip(*((b.low, b.high, b.gap) for b in bases), strict=True)
     )
     span = np.where(high > low, high - low, 1.0)
-    u = graph.add("Div", graph.add("Sub", x, low), span)
+    has_filled = any(each.has_filled for each in bases)
+    known, is_filled = x, ""
+    if has_filled:
+        apart = np.array([[APART * (b.high - b.low) if b.has_filled else np.inf] for b in bases])
+        is_filled = graph.add("Greater", x, low + apart / 2)
+        known = graph.add("Where", is_filled, graph.add("Sub", x, apart), x)
+    u = graph.add("Div", graph.add("Sub", known, low), span)
     inside = graph.add("Clip", u, 0.0, 1.0)
     beyond = graph.add("Div", graph.add("Sub", u, inside), MARGIN)
     beyond = graph.add("Mul", graph.add("Tanh", beyond), MARGIN)
@@ -312,6 +320,8 @@ def _positions(graph: Graph, x: str, bases: Sequence[Any]) -> str:
     last = N_KNOTS - 1
     found = graph.add("Mul", inside, last / (1 + 2 * MARGIN))
     found = graph.add("Clip", found, 0.0, last * (1 - 1e-6))
+    if has_filled:
+        found = graph.add("Where", is_filled, graph.add("Add", found, float(N_KNOTS)), found)
     return graph.add("Where", graph.add("IsNaN", x), gap, found)
 
 

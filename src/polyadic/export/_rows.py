@@ -14,6 +14,7 @@ from onnx import GraphProto, TensorProto
 
 from polyadic.export._graph import Graph
 from polyadic.export._search import search_sorted
+from polyadic.features.tables import APART
 from polyadic.rows.filling import FAR, STEPS, Filling
 from polyadic.rows.scaling import InputScaling
 
@@ -57,8 +58,11 @@ def scale(graph: Graph, X: Rows, scaling: InputScaling, columns: Sequence[int]) 
     numbers, flagged = scaling.filling.columns.tolist(), scaling.flagged
     levels = [d for d in wanted if d not in numbers]
     flags = graph.add("IsNaN", scaled.take(graph, flagged))
+    filled = fill(graph, scaled.take(graph, numbers), scaling.filling)
+    if scaling.ends:
+        filled = _move_apart(graph, filled, scaled.take(graph, numbers), scaling)
     parts = [
-        fill(graph, scaled.take(graph, numbers), scaling.filling),
+        filled,
         *([scaled.take(graph, levels)] if levels else []),
         graph.add("Cast", flags, to=TensorProto.DOUBLE),
     ]
@@ -125,6 +129,25 @@ def fill(graph: Graph, X: str, filling: Filling) -> str:
     found = graph.add("Clip", graph.add("Div", found, root[:, None]), -FAR, FAR)
     likely = graph.add("Add", graph.add("Mul", found, spread), mean)
     return graph.add("Where", missing, likely, X)
+
+
+def _move_apart(graph: Graph, filled: str, own: str, scaling: InputScaling) -> str:
+    """Return numbers, those that were filled in above all known ones where these have flags."""
+    assert scaling.filling is not None
+    flagged = np.isin(scaling.filling.columns, scaling.flagged)
+    low, high = np.full((2, len(flagged), 1), [[[-np.inf]], [[np.inf]]])
+    apart = np.zeros((len(flagged), 1))
+    # Both are in the order of the inputs.
+    low[flagged, 0], high[flagged, 0] = np.array(scaling.ends).T
+    span = np.where(flagged[:, None], high - low, 0.0)
+    apart[flagged] = APART * span[flagged]
+
+    def end(values: str, spans: float) -> str:
+        least = graph.add("Max", values, low - spans * span)
+        return graph.add("Min", least, high + spans * span)
+
+    moved = graph.add("Add", end(filled, 1.0), apart)
+    return graph.add("Where", graph.add("IsNaN", own), moved, end(filled, 2.0))
 
 
 def _sum_squares(graph: Graph, one: str, other: str) -> str:

@@ -16,7 +16,8 @@ length scale makes 0 and a long one 1; a level that the training rows do not hav
 to all of them, which makes it their average.
 
 A gap is one more level of a category.  Gaps of a number are filled in before it is looked up; one
-that is not, because training rows had none, is a value in the middle.
+that is not, because training rows had none, is a value in the middle.  What was filled in may have
+knots of its own, whose values are means over all that may be hidden there.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from polyadic.features.kernels import log_kernel
 
 N_KNOTS = 193
 MARGIN = 0.1  # how far tables reach beyond the training range, in units of it
+APART = 8.0  # ranges by which what was filled in lies above what it is, to be told from the known
 _FLOOR = 1e-5  # mass of every point, so that functions are smooth where there are no rows
 
 
@@ -52,6 +54,8 @@ class Table:
         Of a category, how many levels have a row of their own; the next row is for all others.
     gap : float, optional
         Position of a gap; without, what is not a number has no place.
+    has_filled : bool
+        Whether there are as many knots again, of numbers that were filled in.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class Table:
     length_scale: float | None = None
     n_levels: int = 0
     gap: float | None = None
+    has_filled: bool = False
 
     @classmethod
     def mercer(
@@ -81,6 +86,7 @@ class Table:
         high: float = 1.0,
         mass: NDArray[Any] | None = None,
         middle: float | None = None,
+        chances: NDArray[Any] | None = None,
         n_basis: int | None = None,
         least: float = 0.0,
         most: int = N_KNOTS,
@@ -99,6 +105,8 @@ class Table:
             Share of the rows at each knot; by default even over the training range.
         middle : float, optional
             The value, in units of the training range, that a gap is like.
+        chances : ndarray of shape (N_KNOTS, N_KNOTS), optional
+            How likely each knot is where another was filled in, a row for each of these.
         n_basis : int, optional
             Number of functions; by default those with eigenvalues above `least`, one at least
             and `most` at most.
@@ -116,7 +124,10 @@ class Table:
             mass = ((u > -1e-9) & (u < 1 + 1e-9)).astype(float)
         values = _eigenfunctions(K, mass, K, n_basis, least, most)
         gap = None if middle is None else float(positions(np.array(middle), 0.0, 1.0))
-        return cls(low, high, values, kernel, float(length_scale), gap=gap)
+        if chances is not None:
+            values = np.vstack([values, chances @ values])
+        scale = float(length_scale)
+        return cls(low, high, values, kernel, scale, gap=gap, has_filled=chances is not None)
 
     @classmethod
     def of_levels(
@@ -159,7 +170,7 @@ class Table:
     @property
     def n_points(self) -> int:
         """Number of rows that positions may ask for."""
-        own = self.n_levels + 2 if self.n_levels else N_KNOTS
+        own = self.n_levels + 2 if self.n_levels else N_KNOTS * (1 + self.has_filled)
         return own if self.gap is None else max(own, int(self.gap) + 2)
 
     def positions(self, x: Any) -> Any:
@@ -167,6 +178,11 @@ class Table:
         xp = array_namespace(x)
         if self.n_levels:
             found = xp.clip(x, max=float(self.n_levels))
+        elif self.has_filled:
+            apart = APART * (self.high - self.low)
+            is_filled = x > self.low + apart / 2
+            found = positions(xp.where(is_filled, x - apart, x), self.low, self.high)
+            found = xp.where(is_filled, found + N_KNOTS, found)
         else:
             found = positions(x, self.low, self.high)
         return found if self.gap is None else xp.where(xp.isnan(x), self.gap, found)
@@ -181,7 +197,8 @@ class Table:
 
     @cached_property
     def _key(self) -> tuple[Any, ...]:
-        return self.low, self.high, self.n_levels, self.gap, self.values.tobytes()
+        own = self.low, self.high, self.n_levels, self.gap, self.has_filled
+        return *own, self.values.tobytes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and self._key == other._key

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.features.tables import APART
 from polyadic.rows.arrays import array_namespace, as_double, interpolate, on_host, place_like
 from polyadic.rows.filling import Filling
 from polyadic.rows.inputs import Inputs
@@ -36,6 +37,9 @@ class InputScaling:
         What is put in place of gaps.
     flagged : tuple of int
         The inputs that have a flag.
+    ends : tuple of pair of float
+        The range of each of these, scaled.  Above it lies what was filled in, by so many ranges
+        that tables tell it from what was known; older files have none of this.
     """
 
     knots: tuple[NDArray[np.float64], ...]
@@ -43,6 +47,7 @@ class InputScaling:
     slopes: NDArray[np.float64]
     filling: Filling | None = None
     flagged: tuple[int, ...] = ()
+    ends: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def fit(
@@ -107,10 +112,14 @@ class InputScaling:
         numbers = (np.array(inputs.n_levels) == 0) & (low < high)
         if not gaps[numbers].any():
             return self
-        filling = Filling.learn(self.apply(X), np.flatnonzero(numbers), weight)
-        return replace(
-            self, filling=filling, flagged=tuple(np.flatnonzero(numbers & (gaps > 0)).tolist())
-        )
+        scaled = self.scale(X)
+        filling = Filling.learn(scaled, np.flatnonzero(numbers), weight)
+        flagged = np.flatnonzero(numbers & (gaps > 0)).tolist()
+        is_own = [len(values) == 1 for values in self.values]
+        low, high, _ = column_ranges(scaled[:, flagged])
+        low, high = np.where(np.take(is_own, flagged), (low, high), [[0.0], [1.0]])
+        ends = tuple(zip(low.tolist(), high.tolist(), strict=True))
+        return replace(self, filling=filling, flagged=tuple(flagged), ends=ends)
 
     def columns_of(self, d: int) -> list[int]:
         """Return the columns that an input becomes: itself, and its flag where it has one."""
@@ -126,16 +135,36 @@ class InputScaling:
                 for knots, slope in zip(self.knots, self.slopes, strict=True)
             ]
 
-    def apply(self, X: Any) -> Any:
-        """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1]."""
-        scaled = self._apply(X)
+    def apply(self, X: Any, *, apart: bool = True) -> Any:
+        """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1].
+
+        What was filled in lies apart from what was known, or else is as if it had been.
+        """
+        scaled = self.scale(X)
         if self.filling is None:
             return scaled
         xp = array_namespace(scaled)
         flags = xp.astype(xp.isnan(scaled[:, list(self.flagged)]), xp.float64)
-        return xp.concat([self.filling.fill(scaled), flags], axis=1)
+        filled = self.filling.fill(scaled)
+        if apart and self.ends:
+            filled = self._move_apart(filled, flags)
+        return xp.concat([filled, flags], axis=1)
 
-    def _apply(self, X: Any) -> Any:
+    def _move_apart(self, filled: Any, flags: Any) -> Any:
+        """Return rows with numbers that were filled in above all known ones, which end."""
+        xp = array_namespace(filled)
+        columns = list(self.flagged)
+        low, high = (place_like(np.array(each), filled) for each in zip(*self.ends, strict=True))
+        some, span = filled[:, columns], high - low
+        moved = xp.clip(some, low - span, high + span) + APART * span
+        filled = xp.asarray(filled, copy=True)
+        filled[:, columns] = xp.where(
+            flags > 0, moved, xp.clip(some, low - 2 * span, high + 2 * span)
+        )
+        return filled
+
+    def scale(self, X: Any) -> Any:
+        """Scale rows, arrays or tensors, and leave gaps."""
         is_straight = self.is_straight
         if all(is_straight):
             # Columns one by one would read all of a large table once for each.

@@ -83,6 +83,28 @@ class Fade:
 
 
 @dataclass(frozen=True, eq=False)
+class Trust:
+    """How much rows with gaps tell, whose targets hang on what is hidden there.
+
+    Parameters
+    ----------
+    member : Member
+        Says of each row, by how much of the signal its gaps do not touch it.
+    ratio : float
+        Signal over noise.
+    """
+
+    member: Member
+    ratio: float
+
+    def count(self, rows: Rows, respond: Respond) -> Rows:
+        """Return rows with less weight, the more of a target hangs on hidden values."""
+        share = self.member.respond(rows.X, 0, respond)
+        weight = 1 / (1 + self.ratio * array_namespace(share).clip(1 - share, min=0.0))
+        return replace(rows, weight=weight if rows.weight is None else weight * rows.weight)
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """How a fit sees rows: scaled inputs, and what is left of standardised targets.
 
@@ -97,6 +119,8 @@ class View:
         what they left over.
     loss : Loss, optional
         What a fit minimises, unless that is the squared error.
+    trust : Trust, optional
+        Without a loss: how much rows with gaps count.
     fade : Fade, optional
         With a robust loss: which rows count for little.
     around : Member, optional
@@ -109,6 +133,7 @@ class View:
     targets: TargetScaling
     without: tuple[Member, ...] = ()
     loss: Loss | None = None
+    trust: Trust | None = None
     fade: Fade | None = None
     around: Member | None = None
     caution: int = 0
@@ -131,7 +156,8 @@ class View:
         y = self.targets.apply(rows.y[:, target], target)
         for member in self.without:
             y = y - member.respond(rows.X, target, respond)
-        return Rows(X, y, rows.weight)
+        counted = rows if self.trust is None else self.trust.count(rows, respond)
+        return Rows(X, y, counted.weight)
 
     def _linearise(self, rows: Rows, X: Any, target: int, respond: Respond, context: Any) -> Rows:
         """Return rows with the working responses and weights of the loss at the model `around`."""

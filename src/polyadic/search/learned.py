@@ -9,7 +9,7 @@ explain the rows about as well make members that differ, and so a better mean.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +40,9 @@ from polyadic.rows.holdout import row_hash
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling, column_ranges
+from polyadic.rows.view import Trust
 from polyadic.samples.workers import Workers
+from polyadic.search.gaps import Chances, learn_chances, trust_of, weigh
 from polyadic.search.settings import FEW_ROWS, Settings
 from polyadic.sources.data import Data
 
@@ -57,6 +59,7 @@ _MANY_INPUTS = 30
 _CUT, _LEAST_EIGENVALUE, _MOST_BASIS = 1.0, 1e-7, 64
 _LEAST_RATIO = 1e-6  # of noise to signal
 _FILLING_ROWS = 20_000  # rows from which gaps are learned to be filled in
+_RATIOS = 0.0, 1.0, 3.0, 10.0, 30.0, 100.0  # signal over noise that rows with gaps are doubted by
 _MOST_LEVELS = 512  # of a category that have a row of their own, the most frequent ones
 # A target whose fourth moment is beyond this has heavy tails; that of a normal one is 3.
 _HEAVY = 6.0
@@ -78,16 +81,26 @@ class LearnedFeatures:
         The table of each input.
     evidence : Evidence
         What the tables are made from.
+    chances : mapping of int to ndarray
+        Of each input with gaps, what may be hidden there.
+    trust : Trust, optional
+        How much rows with gaps tell.
     """
 
     scaling: InputScaling
     layout: TensorLayout
     evidence: Evidence
+    chances: Chances = field(default_factory=dict)
+    trust: Trust | None = None
 
     @property
     def alpha(self) -> float:
         """The penalty that the evidence asks for: noise over signal."""
         return max(self.evidence.noise / self.evidence.signal, _LEAST_RATIO)
+
+    def weigh(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return how much rows in their own units tell: less than one where there are gaps."""
+        return weigh(self.trust, X)
 
 
 def learn_features(data: Data, settings: Settings, workers: Workers) -> list[LearnedFeatures]:
@@ -95,12 +108,14 @@ def learn_features(data: Data, settings: Settings, workers: Workers) -> list[Lea
     rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
     heavy = has_heavy_tails(rows.y, rows.weight)
     scalings = _scalings(data, rows, settings)
-    seen = _Sample(rows, data.inputs, heavy, data.view.targets, scalings)
+    chances: dict[float, Chances]
+    chances = {each: learn_chances(s, rows.X, rows.weight) for each, s in scalings.items()}
+    seen = _Sample(rows, data.inputs, heavy, data.view.targets, scalings, chances)
     many = data.n_distinct > FEW_ROWS
     found = []
-    for blend, evidence, gain in _choose_kernels(seen, workers, many):
-        layout = seen.layout(blend, evidence, gain, data.n_rows, settings)
-        found.append(LearnedFeatures(scalings[blend], layout, evidence))
+    for blend, evidence, trust, gain in _choose_kernels(seen, workers, many):
+        layout, scaling = seen.layout(blend, evidence, gain, data.n_rows, settings), scalings[blend]
+        found.append(LearnedFeatures(scaling, layout, evidence, chances[blend], trust))
     return found
 
 
@@ -132,6 +147,7 @@ class _Sample:
     heavy: NDArray[np.bool_]  # which targets have heavy tails
     targets: TargetScaling
     scalings: dict[float, InputScaling]
+    chances: dict[float, Chances]
 
     def take(self, n_rows: int) -> _Sample:
         """Return some of the rows, copies merged: to the evidence they seem to be without noise."""
@@ -174,13 +190,15 @@ class _Sample:
     def _see(self, blend: float) -> _Seen:
         """Return the rows as a scaling shows them, numbers in units of their range."""
         scaling = self.scalings[blend]
-        X = np.asarray(scaling.apply(self.rows.X))
+        X = np.asarray(scaling.apply(self.rows.X, apart=False))
         low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
         # Beside what is scaled to the unit interval there is what users scaled.
         own = [len(values) == 1 for values in scaling.values] + [False] * len(scaling.flagged)
         if any(own):
             least, greatest, _ = column_ranges(X)
             low, high = np.where(own, least, low), np.where(own, greatest, high)
+        for d, ends in zip(scaling.flagged, scaling.ends, strict=True):
+            low[d], high[d] = ends
         span = np.where((high > low) & ~self.levels, high - low, 1.0)
         X = (X - np.where(self.levels, 0.0, low)) / span
         there = ~np.isnan(X)
@@ -235,7 +253,8 @@ class _Sample:
             place = positions(np.nan_to_num(seen.X[:, d], nan=middle), 0.0, 1.0)
             ends = (float(seen.low[d]), float(seen.high[d]))
             mass = point_mass(place, N_KNOTS, weight)
-            axes.append(_Number(evidence.kernel, lengths[d], ends, mass, middle))
+            chances = self.chances[blend].get(d)
+            axes.append(_Number(evidence.kernel, lengths[d], ends, mass, middle, chances))
         return axes
 
 
@@ -254,13 +273,14 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Number:
-    """A number: its kernel, range, where its rows are, and where their middle is."""
+    """A number: its kernel, range, where its rows are, their middle, and what gaps may hide."""
 
     kernel: str
     length_scale: float
     ends: tuple[float, float]
     mass: NDArray[np.float64]
     middle: float
+    chances: NDArray[np.float64] | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -288,6 +308,7 @@ class _Number:
             high=high,
             mass=self.mass,
             middle=self.middle,
+            chances=self.chances,
             n_basis=n_basis,
             least=least,
             most=_MOST_BASIS,
@@ -352,8 +373,10 @@ def short_tables(
     The kernel of two rows at the usual distance is exp(−1/reach).  Inputs are those that features
     were learned of, or all of them.
     """
-    scaled, used = np.asarray(features.scaling.apply(X)), features.layout.inputs
-    n_levels = (*inputs.n_levels, *(2 for _ in features.scaling.flagged))
+    scaling, used = features.scaling, features.layout.inputs
+    scaled = np.asarray(scaling.apply(X, apart=False))
+    of_gaps = dict(zip(scaling.flagged, scaling.ends, strict=True))
+    n_levels = (*inputs.n_levels, *(2 for _ in scaling.flagged))
     axes: dict[int, tuple[NDArray[np.float64], tuple[float, float]]] = {}
     distance = np.zeros((min(len(X), _PAIRED_ROWS),) * 2)
     for d, (x, each) in enumerate(zip(scaled.T, used, strict=True)):
@@ -366,6 +389,7 @@ def short_tables(
             ends = float(known.min()), float(known.max())
             if each.table is not None and each.table.n_basis > 1:
                 ends = each.table.low, each.table.high
+            ends = of_gaps.get(d, ends)
             x = np.nan_to_num((x - ends[0]) / (ends[1] - ends[0]), nan=0.5)
         axes[d] = x, ends
         some = np.nan_to_num(x[:_PAIRED_ROWS], nan=-1.0)  # a missing level is one more
@@ -383,7 +407,7 @@ def short_tables(
             axis = _Category.of(x, None, n_levels[d], length)
         else:
             mass = point_mass(positions(x, 0.0, 1.0), N_KNOTS, None)
-            axis = _Number("matern12", length, ends, mass, 0.5)
+            axis = _Number("matern12", length, ends, mass, 0.5, features.chances.get(d))
         return Unused() if axis.is_constant else Tabled(axis.table(None, _LEAST_OF_SHORT))
 
     layout = tuple(short(d) for d in range(len(used)))
@@ -417,17 +441,17 @@ def _constant() -> Table:
 
 def _choose_kernels(
     sample: _Sample, workers: Workers, many: bool
-) -> list[tuple[float, Evidence, float]]:
+) -> list[tuple[float, Evidence, Trust | None, float]]:
     """Return scalings and kernels, best first: judged on few rows, then learned from more.
 
     With each comes what it gains over noise alone, in units of log evidence.
     """
     n_learned = max(_LEARNED_ROWS[many], _LABELLED_ROWS if sample.has_labels else 0)
     few, more = sample.take(_SCREENED_ROWS), sample.take(n_learned)
-    views = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
+    scaled = {blend: few.scaled(blend) for blend in BLENDS if blend in sample.scalings}
     sparse = len(few.levels) > _MANY_INPUTS
     screened = screen(
-        views,
+        scaled,
         few.y,
         weight=few.rows.weight,
         levels=few.levels,
@@ -436,42 +460,78 @@ def _choose_kernels(
     )
     # Few rows tell the scaling, but not which kernel all rows want: held-out rows will.
     best_views = [next(each for each in screened if each[1] == kernel) for kernel in KERNELS]
+    views = workers.map(lambda view: _doubt_gaps(more, view[0], view[2]), best_views)
     # Two climbs find more: one goes on from what fewer rows said and lets inputs go, the other
     # begins afresh and keeps them, unless they are many.
-    starts = [(None, sparse)] if many else [(None, sparse), (True, True)]
-    climbs = [(b, e, e if warm else None, p) for b, _, e in best_views for warm, p in starts]
+    starts = [(False, sparse)] if many else [(False, sparse), (True, True)]
+    climbs = [
+        (blend, evidence.kernel, trust, evidence if warm else None, prior)
+        for blend, evidence, trust in views
+        for warm, prior in starts
+    ]
     learned = workers.map(lambda climb: _learn(more, *climb), climbs)
-    best: dict[tuple[float, str], tuple[float, Evidence]] = {}
-    for (blend, *_), (value, evidence) in zip(climbs, learned, strict=True):
-        key = blend, evidence.kernel
-        if key not in best or value > best[key][0]:
-            best[key] = value, evidence
+    best: dict[tuple[float, str], tuple[float, Evidence, Trust | None]] = {}
+    for (blend, *_), each in zip(climbs, learned, strict=True):
+        key = blend, each[1].kernel
+        if key not in best or each[0] > best[key][0]:
+            best[key] = each
     ranked = sorted(best.items(), key=lambda each: -each[1][0])
     y, noise = more.y, noise_evidence(more.y, more.rows.weight)
     # Where rows are many, most that judge are others.
-    gains = [np.inf if many else y.size * (e.value - noise) for _, (_, e) in ranked]
-    return [(blend, e, gain) for ((blend, _), (_, e)), gain in zip(ranked, gains, strict=True)]
+    return [
+        (blend, e, trust, np.inf if many else y.size * (e.value - noise))
+        for (blend, _), (_, e, trust) in ranked
+    ]
+
+
+def _doubt_gaps(
+    sample: _Sample, blend: float, found: Evidence
+) -> tuple[float, Evidence, Trust | None]:
+    """Return what rows say of a kernel once they say how much those with gaps are doubted.
+
+    The kernel alone would say too much where signal is strong, and noise is not known before.
+    """
+    scaling, chances = sample.scalings[blend], sample.chances[blend]
+    if not chances or sample.has_labels:
+        return blend, found, None
+    tried = (
+        _learn(
+            sample, blend, found.kernel, trust_of(scaling, chances, found, ratio), found, False, 4
+        )
+        for ratio in _RATIOS
+    )
+    ratio, (_, evidence, _) = max(zip(_RATIOS, tried, strict=True), key=lambda each: each[1][0])
+    return blend, evidence, trust_of(scaling, chances, evidence, ratio)
 
 
 def _learn(
-    sample: _Sample, blend: float, found: Evidence, start: Evidence | None, sparse: bool
-) -> tuple[float, Evidence]:
-    """Return what more rows say of a kernel, and how good it is.
+    sample: _Sample,
+    blend: float,
+    kernel: str,
+    trust: Trust | None,
+    start: Evidence | None,
+    sparse: bool,
+    max_evaluations: int = 20,
+) -> tuple[float, Evidence, Trust | None]:
+    """Return how good a kernel is and what more rows say of it, with what they are trusted by.
 
     The evidence alone is partial to kernels that are sure of themselves; leaving rows out
     tells which of them predict.
     """
-    X, rows = sample.scaled(blend), sample.rows
+    X, y, rows = sample.scaled(blend), sample.y, sample.rows
+    usual = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = usual * weigh(trust, rows.X)
     evidence = maximise_evidence(
         X,
-        sample.y,
-        found.kernel,
-        weight=rows.weight,
+        y,
+        kernel,
+        weight=weight,
         levels=sample.levels,
         start=start,
         sparse=sparse,
-        max_evaluations=20,
+        max_evaluations=max_evaluations,
     )
-    return evidence.value + leave_one_out(
-        X, sample.y, evidence, rows.weight, sample.levels
-    ), evidence
+    value = evidence.value + leave_one_out(X, y, evidence, weight, sample.levels)
+    # Noise is that of a usual row without gaps.
+    noise = evidence.noise * float(weight.mean() / usual.mean())
+    return value, replace(evidence, noise=noise), trust

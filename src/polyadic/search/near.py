@@ -16,7 +16,7 @@ held-out rows choose its share and that of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,10 @@ class Known:
     y: NDArray[np.float64]
     weight: NDArray[np.float64]
 
+    def seen_by(self, features: LearnedFeatures) -> Known:
+        """Return the same, rows with gaps counting for less."""
+        return replace(self, weight=self.weight * features.weigh(self.X))
+
 
 @dataclass(frozen=True, eq=False)
 class NearPart:
@@ -120,7 +124,7 @@ class RowSum:
     def member(self, known: Known) -> Member:
         """Return the model that remembers some rows."""
         factors = _factors(self.layout, self.features, known.X)
-        answers = _solve(_product(factors, factors), known, self.strength)
+        answers = _solve(_product(factors, factors), known.seen_by(self.features), self.strength)
         others = [np.ascontiguousarray(each.T) for each in factors[1:]]
         cores = tuple([np.ascontiguousarray(factors[0].T * c), *others] for c in answers.T)
         return Member(self.features.scaling, self.layout, Model(cores, np.ones(1)), self.share)
@@ -128,7 +132,8 @@ class RowSum:
     def say(self, part: NearPart) -> NDArray[np.float64]:
         """Return what the rows that a part remembers say of those that are held out."""
         near, others = (_factors(self.layout, self.features, X) for X in (part.known.X, part.X))
-        found = _product(others, near) @ _solve(_product(near, near), part.known, self.strength)
+        known = part.known.seen_by(self.features)
+        found = _product(others, near) @ _solve(_product(near, near), known, self.strength)
         return np.asarray(found, dtype=np.float64)
 
 
@@ -244,10 +249,11 @@ def _said_of_held(
     """
     near, others = (_factors(layout, features, X) for X in (part.known.X, part.X))
     single, beside = ([each.astype(np.float32) for each in some] for some in (near, others))
+    known = part.known.seen_by(features)
     try:
-        return _say(single, beside, part.known)
+        return _say(single, beside, known)
     except np.linalg.LinAlgError:
-        return _say(near, others, part.known)
+        return _say(near, others, known)
 
 
 def _say(

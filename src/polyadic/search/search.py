@@ -115,7 +115,9 @@ class Search:
         self._groups = [self._group(seed) for seed in seeds[:n_groups]]
         self._seeds = seeds
         usual, self._has_loss = data.view, data.view.loss is not None
-        self._ways = [(each, replace(usual, inputs=each.scaling)) for each in features]
+        self._ways = [
+            (each, replace(usual, inputs=each.scaling, trust=each.trust)) for each in features
+        ]
         self.seats: list[Seat] = []
         self._side_by_side = (
             data.in_memory

@@ -263,6 +263,7 @@ def _check_input_scaling(scaling: InputScaling, n_inputs: int) -> None:
         sound = sound and _is_real(knots) and _is_real(values, len(knots))
         sound = sound and len(knots) > 0 and bool((np.diff(knots) > 0).all())
     sound = sound and _fills(scaling.filling, scaling.flagged, n_inputs)
+    sound = sound and _are_ends(scaling.ends, len(scaling.flagged))
     _require(sound, "the scaling of its inputs does not hold together.")
 
 
@@ -284,6 +285,18 @@ def _fills(filling: Any, flagged: Any, n_inputs: int) -> bool:
     return bool(sound and _is_real(precision.reshape(-1)) and (precision.diagonal() > 0).all())
 
 
+def _are_ends(ends: Any, n_flagged: int) -> bool:
+    """Whether there is a range for each input with a flag, or for none."""
+    return (
+        isinstance(ends, tuple)
+        and all(
+            isinstance(each, tuple) and _is_real(np.array(each), 2) and each[0] < each[1]
+            for each in ends
+        )
+        and len(ends) in (0, n_flagged)
+    )
+
+
 def _check_target_scaling(scaling: Any, single_target: Any) -> None:
     sound = isinstance(scaling, TargetScaling) and isinstance(single_target, bool)
     sound = sound and _is_real(scaling.mean) and _is_real(scaling.scale, len(scaling.mean))
@@ -296,6 +309,7 @@ def _is_sound(table: Any) -> bool:
     sound = isinstance(table, Table) and isinstance(table.values, np.ndarray)
     sound = sound and isinstance(table.n_levels, int) and table.n_levels >= 0
     gap = 0.0 if not sound or table.gap is None else table.gap
+    sound = sound and type(table.has_filled) is bool and not (table.has_filled and table.n_levels)
     sound = sound and isinstance(gap, float) and 0 <= gap <= table.n_levels + N_KNOTS
     sound = sound and table.values.shape == (table.n_points, table.n_basis)
     sound = sound and _is_real(table.values.reshape(-1))

@@ -67,8 +67,9 @@ _NAMES_IN_FILES = {"Model": {"map_weights": "weights"}}
 # Fields that they do not know; a file has them where they say something.
 _YOUNGER: dict[str, dict[str, Any]] = {
     "CorePosterior": {"curve": None},  # made again when it is asked for
-    "InputScaling": {"filling": None, "flagged": ()},
+    "InputScaling": {"filling": None, "flagged": (), "ends": ()},
     "PosteriorScale": {"span": (0.0, 1.0)},
+    "Table": {"has_filled": False},
 }
 
 

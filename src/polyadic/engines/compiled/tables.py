@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from polyadic.engines.compiled.chunk import Chunk
 from polyadic.engines.compiled.gram import sums
 from polyadic.features import Table, TensorLayout
-from polyadic.features.tables import MARGIN, N_KNOTS
+from polyadic.features.tables import APART, MARGIN, N_KNOTS
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.jit import inline, jit
@@ -167,7 +167,10 @@ class TableChunk(Chunk):
 
 
 def _ranges(tables: Sequence[Table]) -> NDArray[np.float64]:
-    """Return the first value, the span, the number of levels and the gap's position of tables."""
+    """Return the first value, the span, the number of levels, the gap's position of tables.
+
+    And how far what was filled in is apart: infinitely, where it has no place of its own.
+    """
     return np.array(
         [
             (
@@ -175,6 +178,7 @@ def _ranges(tables: Sequence[Table]) -> NDArray[np.float64]:
                 each.high - each.low if each.high > each.low else 1.0,
                 each.n_levels,
                 np.nan if each.gap is None else each.gap,
+                APART * (each.high - each.low) if each.has_filled else np.inf,
             )
             for each in tables
         ]
@@ -186,7 +190,7 @@ def _place(X: Any, columns: Any, ranges: Any, positions: Any) -> None:
     """Set the positions of all rows among the points of every table, as `Table.positions` does."""
     last = N_KNOTS - 1
     for d in range(len(columns)):
-        low, span, n_levels, gap = ranges[d]
+        low, span, n_levels, gap, apart = ranges[d]
         for n in range(len(X)):
             x = np.float64(X[n, columns[d]])
             if np.isnan(x):
@@ -194,12 +198,15 @@ def _place(X: Any, columns: Any, ranges: Any, positions: Any) -> None:
             elif n_levels > 0:
                 place = min(x, n_levels)
             else:
-                u = (x - low) / span
+                is_filled = x > low + apart / 2
+                u = (x - (apart if is_filled else 0.0) - low) / span
                 inside = min(max(u, 0.0), 1.0)
                 if u != inside:
                     inside += MARGIN * np.tanh((u - inside) / MARGIN)
                 place = (inside + MARGIN) * (last / (1 + 2 * MARGIN))
                 place = min(max(place, 0.0), last * (1 - 1e-6))
+                if is_filled:
+                    place += N_KNOTS
             positions[d, n] = place
 
 
