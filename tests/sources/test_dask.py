@@ -316,7 +316,7 @@ def test_mistakes_are_named_without_a_client():
         model().fit(frames[["a"]], dd.from_pandas(table["y"], npartitions=1))
     with pytest.raises(TypeError, match="`y` must be a Dask collection"):
         model().fit(frames[["a"]], table["y"])
-    for kind in ("str", "category", "datetime64[ns]"):
+    for kind in ("string", "category", "datetime64[ns]"):
         text = frames.assign(b=frames["b"].astype("int64").astype(kind))
         with pytest.raises(ValueError, match="`X` must be numeric, but column 'b' is"):
             model().fit(text[["a", "b"]], text["y"])

@@ -306,6 +306,7 @@ def _read_times(series: Any, zone: str | None) -> Values:
     else:
         own = series.dtype.time_zone
     if own is not None:
+        series = _as_arrow(series)
         offset = None if zone is None else fixed_offset(zone)
         if zone is not None and zone != own:
             # Not every library knows of zones that are a fixed time away from UTC.
@@ -315,6 +316,19 @@ def _read_times(series: Any, zone: str | None) -> Values:
     passed = series.dt.timestamp("us").cast(nw.Float64).to_numpy()
     microseconds = np.asarray(passed, dtype=np.float64) + shift / dt.timedelta(microseconds=1)
     return _times(microseconds, own)
+
+
+def _as_arrow(series: Any) -> Any:
+    """Return times that pandas holds as Arrow's without pandas.
+
+    Before version 3 it takes their zone off at Greenwich.
+    """
+    native = series.to_native()
+    if not series.implementation.is_pandas() or not str(native.dtype).endswith("[pyarrow]"):
+        return series
+    import pyarrow as pa
+
+    return nw.from_native(pa.chunked_array([series.to_arrow()]), series_only=True)
 
 
 def fixed_offset(zone: str) -> dt.timedelta | None:
