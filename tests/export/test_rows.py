@@ -91,10 +91,23 @@ def test_what_is_filled_in_takes_many_steps_and_ends_three_deviations_out(rng):
     holes = np.where(rng.uniform(size=rows.shape) < 0.4, np.nan, rows)
     scaling = InputScaling.fit(holes, inputs).with_filling(holes[:300], inputs)
     wanted = scaling.apply(holes)
-    unit = scaling.apply(holes, apart=False)[:, :12]
-    unit = (unit - scaling.filling.mean) / scaling.filling.scale
+    unit = (scaling.filling.fill(holes) - scaling.filling.mean) / scaling.filling.scale
     assert (np.abs(np.abs(unit[np.isnan(holes)]) - 3) < 1e-9).any()
     found = scaled_by_graph(scaling, holes, list(range(wanted.shape[1])))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("blend", [0.0, 1.0])
+def test_what_follows_from_curves_is_filled_in(rng, blend):
+    x = rng.standard_normal(400)
+    X = np.column_stack([x, x**2 + 0.1 * rng.standard_normal(400), np.exp(x), np.arange(400) % 3])
+    inputs = Inputs(tuple("abcd"), (0, 0, 0, 3))
+    holes = np.where(rng.uniform(size=X.shape) < 0.2, np.nan, X)
+    scaling = InputScaling.fit(holes, inputs, blend=blend).with_filling(holes, inputs)
+    assert scaling.filling.bumps is not None
+    far = np.vstack([holes, 20 * holes])
+    wanted = scaling.apply(far)
+    found = scaled_by_graph(scaling, far, list(range(wanted.shape[1])))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
 
 

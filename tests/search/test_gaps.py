@@ -53,7 +53,7 @@ def test_features_of_a_gap_are_the_means_over_what_may_be_hidden():
     X, _ = independent(3_000)
     holes, inputs = holes_in(X, 0.2), Inputs.of_numbers("abc")
     scaling = InputScaling.fit(holes, inputs).with_filling(holes, inputs)
-    chances = learn_chances(scaling, holes, None)
+    chances = learn_chances({0.0: scaling}, holes, None)[0.0]
     table = Table.mercer("matern32", 0.4, n_basis=6, chances=chances[0])
     row = scaling.apply(np.array([[np.nan, 0.4, 0.6]]))
     u = np.random.RandomState(1).uniform(size=20_000)
@@ -66,7 +66,7 @@ def test_rows_with_gaps_are_trusted_as_the_kernel_says():
     X, _ = independent(2_000)
     holes, inputs = holes_in(X, 0.2), Inputs.of_numbers("abc")
     scaling = InputScaling.fit(holes, inputs).with_filling(holes, inputs)
-    chances = learn_chances(scaling, holes, None)
+    chances = learn_chances({0.0: scaling}, holes, None)[0.0]
     lengths, rng = np.array([0.2, 0.7, 5.0, 1.0, 1.0, 1.0]), np.random.RandomState(2)
     trust = trust_of(scaling, chances, Evidence("rbf", lengths, 2.0, 0.1, 0.0), 20.0)
     a, b = rng.uniform(size=(2, 100_000))

@@ -57,6 +57,19 @@ def tabled(table=TABLE):
     return model
 
 
+def with_gaps():
+    """Return a model that fills in gaps along a curve, which needs bumps."""
+    rng = np.random.RandomState(0)
+    rows = rng.standard_normal((400, 3))
+    rows[:, 1] = rows[:, 0] ** 2
+    y = rows[:, 1] + rows[:, 2]
+    rows[rng.uniform(size=rows.shape) < 0.2] = np.nan
+    model = polyadic.FeatureLearningRegressor(n_estimators=1, effort=0.1, random_state=0)
+    model.fit(rows, y)
+    assert model.members_[0].inputs.filling.bumps is not None
+    return model
+
+
 MODELS = {
     "default maps": lambda: learned(),
     "several members": lambda: learned(n_estimators=3),
@@ -449,6 +462,51 @@ def test_arrays_that_do_not_fit_are_refused_or_do_no_harm(wrong, kind, tmp_path)
 def test_tables_that_do_not_hold_together_are_refused(wrong, tmp_path):
     polyadic.save(tabled(wrong), tmp_path / "m")
     with pytest.raises(ModelFileError, match="the table of an input does not hold together"):
+        polyadic.load(tmp_path / "m")
+
+
+def test_a_model_that_fills_in_gaps_along_curves_comes_back(tmp_path):
+    model = with_gaps()
+    polyadic.save(model, tmp_path / "m")
+    rows = np.array([[1.5, np.nan, 0.0], [np.nan, 2.0, 1.0], [np.nan, np.nan, np.nan]])
+    np.testing.assert_array_equal(polyadic.load(tmp_path / "m").predict(rows), model.predict(rows))
+
+
+WRONG_BUMPS = {
+    "none where numbers are theirs": lambda bumps: None,
+    "no bumps": lambda bumps: 3,
+    "a place that is no column": lambda bumps: replace(bumps, places=bumps.places + 2),
+    "places that are no whole numbers": lambda bumps: replace(bumps, places=bumps.places * 1.0),
+    "one place less": lambda bumps: replace(bumps, places=bumps.places[1:]),
+    "two corners": lambda bumps: replace(bumps, corners=bumps.corners[1:]),
+    "corners that fall": lambda bumps: replace(bumps, corners=-bumps.corners),
+    "corners nowhere": lambda bumps: replace(bumps, corners=np.nan * bumps.corners),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_BUMPS)
+def test_bumps_that_do_not_hold_together_are_refused(wrong, tmp_path):
+    model = with_gaps()
+    for index, member in enumerate(model.members_):
+        filling = member.inputs.filling
+        filling = replace(filling, bumps=WRONG_BUMPS[wrong](filling.bumps))
+        model.members_[index] = replace(member, inputs=replace(member.inputs, filling=filling))
+    polyadic.save(model, tmp_path / "m")
+    with pytest.raises(ModelFileError, match="the scaling of its inputs does not hold together"):
+        polyadic.load(tmp_path / "m")
+
+
+def test_what_was_filled_in_by_scaled_numbers_must_be_fitted_again(tmp_path):
+    polyadic.save(with_gaps(), tmp_path / "m")
+    content = (tmp_path / "m").read_bytes()
+    description = description_of(content)
+    for path in [path for path in places(description) if path[-1:] == ("bumps",)]:
+        fields = description
+        for key in path[:-1]:
+            fields = fields[key]
+        del fields["bumps"]
+    (tmp_path / "m").write_bytes(with_description(content, description))
+    with pytest.raises(ModelFileError, match=r"given up before the first release. Fit it again\."):
         polyadic.load(tmp_path / "m")
 
 

@@ -15,7 +15,7 @@ from onnx import GraphProto, TensorProto
 from polyadic.export._graph import Graph
 from polyadic.export._search import search_sorted
 from polyadic.features.tables import APART
-from polyadic.rows.filling import FAR, STEPS, Filling
+from polyadic.rows.filling import FAR, STEPS, Bumps, Filling
 from polyadic.rows.scaling import InputScaling
 
 
@@ -43,7 +43,13 @@ def inputs_of(scaling: InputScaling, columns: Sequence[int]) -> list[int]:
 
 def scale(graph: Graph, X: Rows, scaling: InputScaling, columns: Sequence[int]) -> Rows:
     """Return scaled rows that have some columns, and maybe others."""
-    wanted = inputs_of(scaling, columns)
+    wanted, own, filling = inputs_of(scaling, columns), X, scaling.filling
+    if filling is not None:
+        numbers = filling.columns.tolist()
+        others = [d for d in wanted if d not in numbers]
+        filled = [fill(graph, X.take(graph, numbers), filling)]
+        parts = [*filled, *([X.take(graph, others)] if others else [])]
+        X = Rows(_stack(graph, parts), (*numbers, *others))
     is_straight = scaling.is_straight
     straight = [d for d in wanted if len(scaling.knots[d]) == 1 or is_straight[d]]
     bent = [d for d in wanted if d not in straight]
@@ -53,21 +59,16 @@ def scale(graph: Graph, X: Rows, scaling: InputScaling, columns: Sequence[int]) 
         if some
     ]
     scaled = Rows(_stack(graph, parts), (*straight, *bent))
-    if scaling.filling is None:
+    if filling is None:
         return scaled
-    numbers, flagged = scaling.filling.columns.tolist(), scaling.flagged
-    levels = [d for d in wanted if d not in numbers]
-    flags = graph.add("IsNaN", scaled.take(graph, flagged))
-    filled = fill(graph, scaled.take(graph, numbers), scaling.filling)
+    parts = [scaled.take(graph, numbers)]
     if scaling.ends:
-        filled = _move_apart(graph, filled, scaled.take(graph, numbers), scaling)
-    parts = [
-        filled,
-        *([scaled.take(graph, levels)] if levels else []),
-        graph.add("Cast", flags, to=TensorProto.DOUBLE),
-    ]
-    flag_columns = [scaling.columns_of(d)[1] for d in flagged]
-    return Rows(_stack(graph, parts), (*numbers, *levels, *flag_columns))
+        parts = [_move_apart(graph, parts[0], own.take(graph, numbers), scaling)]
+    flags = graph.add("IsNaN", own.take(graph, scaling.flagged))
+    parts += [scaled.take(graph, others)] if others else []
+    parts += [graph.add("Cast", flags, to=TensorProto.DOUBLE)]
+    flag_columns = [scaling.columns_of(d)[1] for d in scaling.flagged]
+    return Rows(_stack(graph, parts), (*numbers, *others, *flag_columns))
 
 
 def _stack(graph: Graph, parts: Sequence[str]) -> str:
@@ -114,9 +115,10 @@ def fill(graph: Graph, X: str, filling: Filling) -> str:
     mean, spread = filling.mean[:, None], filling.scale[:, None]
     root = np.sqrt(np.diagonal(filling.precision))
     P = filling.precision / np.outer(root, root)
-    missing = graph.add("IsNaN", X)
+    known = _stack(graph, [X, *_bumps(graph, X, filling.bumps)])
+    missing = graph.add("IsNaN", known)
     gaps = graph.add("Cast", missing, to=TensorProto.DOUBLE)
-    unit = graph.add("Div", graph.add("Sub", X, mean), spread / root[:, None])
+    unit = graph.add("Div", graph.add("Sub", known, mean), spread / root[:, None])
     unit = graph.add("Where", missing, 0.0, unit)
     residual = graph.add("Mul", graph.add("Neg", graph.add("MatMul", P, unit)), gaps)
     size = _sum_squares(graph, residual, residual)
@@ -128,7 +130,23 @@ def fill(graph: Graph, X: str, filling: Filling) -> str:
     )[0]  # fmt: skip
     found = graph.add("Clip", graph.add("Div", found, root[:, None]), -FAR, FAR)
     likely = graph.add("Add", graph.add("Mul", found, spread), mean)
-    return graph.add("Where", missing, likely, X)
+    if filling.bumps is not None:
+        likely = graph.add("Gather", likely, np.arange(len(filling.columns)))
+    return graph.add("Where", graph.add("IsNaN", X), likely, X)
+
+
+def _bumps(graph: Graph, X: str, bumps: Bumps | None) -> list[str]:
+    """Return what the bumps are of some numbers, if there are any."""
+    if bumps is None:
+        return []
+    left, middle, right = bumps.corners[:, :, None]
+    own = graph.add("Gather", X, bumps.places)
+    inside = graph.add("Max", graph.add("Min", own, right), left)
+    rise = graph.add("Div", graph.add("Sub", inside, left), middle - left)
+    fall = graph.add("Div", graph.add("Sub", right, inside), right - middle)
+    found = graph.add("Where", graph.add("Less", inside, middle), rise, fall)
+    # What the least and the greatest of NaN and a number is, ONNX leaves open.
+    return [graph.add("Where", graph.add("IsNaN", own), np.nan, found)]
 
 
 def _move_apart(graph: Graph, filled: str, own: str, scaling: InputScaling) -> str:

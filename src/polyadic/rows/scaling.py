@@ -112,14 +112,16 @@ class InputScaling:
         numbers = (np.array(inputs.n_levels) == 0) & (low < high)
         if not gaps[numbers].any():
             return self
-        scaled = self.scale(X)
-        filling = Filling.learn(scaled, np.flatnonzero(numbers), weight)
+        filling = Filling.choose(X, np.flatnonzero(numbers), weight)
         flagged = np.flatnonzero(numbers & (gaps > 0)).tolist()
         is_own = [len(values) == 1 for values in self.values]
-        low, high, _ = column_ranges(scaled[:, flagged])
-        low, high = np.where(np.take(is_own, flagged), (low, high), [[0.0], [1.0]])
+        low, high = np.where(is_own, (low, high), [[0.0], [1.0]])[:, flagged]
         ends = tuple(zip(low.tolist(), high.tolist(), strict=True))
         return replace(self, filling=filling, flagged=tuple(flagged), ends=ends)
+
+    def fill_as(self, other: InputScaling) -> InputScaling:
+        """Return the scaling that fills in gaps as another one does."""
+        return replace(self, filling=other.filling, flagged=other.flagged, ends=other.ends)
 
     def columns_of(self, d: int) -> list[int]:
         """Return the columns that an input becomes: itself, and its flag where it has one."""
@@ -129,23 +131,23 @@ class InputScaling:
     @property
     def is_straight(self) -> list[bool]:
         """Whether a column's map is one line through its least and its greatest value."""
+        return [self._is_line(d) for d in range(len(self.knots))]
+
+    def _is_line(self, d: int) -> bool:
+        knots, slope = self.knots[d], self.slopes[d]
         with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
-            return [
-                len(knots) == 2 and bool(slope == 1 / (knots[1] - knots[0]))
-                for knots, slope in zip(self.knots, self.slopes, strict=True)
-            ]
+            return len(knots) == 2 and bool(slope == 1 / (knots[1] - knots[0]))
 
     def apply(self, X: Any, *, apart: bool = True) -> Any:
         """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1].
 
         What was filled in lies apart from what was known, or else is as if it had been.
         """
-        scaled = self.scale(X)
         if self.filling is None:
-            return scaled
-        xp = array_namespace(scaled)
-        flags = xp.astype(xp.isnan(scaled[:, list(self.flagged)]), xp.float64)
-        filled = self.filling.fill(scaled)
+            return self.scale(X)
+        xp, columns = array_namespace(X), list(self.flagged)
+        flags = xp.astype(xp.isnan(X[:, columns]), xp.float64)
+        filled = self.scale(self.filling.fill(X))
         if apart and self.ends:
             filled = self._move_apart(filled, flags)
         return xp.concat([filled, flags], axis=1)
@@ -165,24 +167,23 @@ class InputScaling:
 
     def scale(self, X: Any) -> Any:
         """Scale rows, arrays or tensors, and leave gaps."""
-        is_straight = self.is_straight
-        if all(is_straight):
+        if all(self.is_straight):
             # Columns one by one would read all of a large table once for each.
             low, high = (place_like(ends, X) for ends in np.array(self.knots).T)
             scaled = as_double(X) - low
             scaled /= high - low
             return scaled
-        columns = [self._scale(X[:, d], d, is_straight[d]) for d in range(len(self.knots))]
+        columns = [self.scale_column(X[:, d], d) for d in range(len(self.knots))]
         return array_namespace(X).stack(columns, axis=1)
 
-    def _scale(self, column: Any, d: int, is_straight: bool) -> Any:
+    def scale_column(self, column: Any, d: int) -> Any:
         """Return the scaled values of one column."""
         xp, column = array_namespace(column), as_double(column)
         knots, slope = self.knots[d], float(self.slopes[d])
         first, last = float(knots[0]), float(knots[-1])
         if len(knots) == 1:
             return slope * (column - first)
-        if is_straight:
+        if self._is_line(d):
             # Division by the span is exact at both ends, unlike interpolation.
             return (column - first) / (last - first)
         below, above = xp.clip(column - first, max=0.0), xp.clip(column - last, min=0.0)

@@ -39,29 +39,32 @@ Chances = Mapping[int, NDArray[np.float64]]
 
 
 def learn_chances(
-    scaling: InputScaling, X: NDArray[Any], weight: NDArray[Any] | None
-) -> dict[int, NDArray[np.float64]]:
-    """Return what may be hidden in each input with gaps, from rows in their own units."""
-    filling = scaling.filling
+    scalings: Mapping[float, InputScaling], X: NDArray[Any], weight: NDArray[Any] | None
+) -> dict[float, Chances]:
+    """Return what may be hidden in each input with gaps, from rows in their own units.
+
+    That is asked for each of some scalings, which fill in alike.
+    """
+    first = next(iter(scalings.values()))
+    filling = first.filling
+    found: dict[float, dict[int, NDArray[np.float64]]] = {blend: {} for blend in scalings}
     if filling is None:
-        return {}
-    seen, found = np.asarray(scaling.scale(X)), {}
-    work = 2 * STEPS * len(filling.columns) ** 2 * len(scaling.flagged)
+        return dict(found)
+    work = 2 * STEPS * len(filling.mean) ** 2 * len(first.flagged)
     most = int(np.clip(_WORK / work, _LEAST_HIDDEN, _MOST_HIDDEN))
-    for d, (low, high) in zip(scaling.flagged, scaling.ends, strict=True):
-        there = np.flatnonzero(~np.isnan(seen[:, d]))
-        some = seen[there[:: -(-len(there) // most)]]
-        if len(some) < _LEAST_HIDDEN:
-            found[d] = np.eye(N_KNOTS)
-            continue
-        hidden = some.copy()
+    for d, (low, high) in zip(first.flagged, first.ends, strict=True):
+        there = np.flatnonzero(~np.isnan(X[:, d]))
+        some = there[:: -(-len(there) // most)]
+        hidden = np.array(X[some], dtype=np.float64)
         hidden[:, d] = np.nan
-        guess, truth = (
-            (each[:, d] - low) / (high - low) for each in (np.asarray(filling.fill(hidden)), some)
-        )
-        known = None if weight is None else weight[there[:: -(-len(there) // most)]]
-        found[d] = chances_of(np.clip(guess, 0, 1), truth, known)
-    return found
+        pair = filling.fill(hidden)[:, d], X[some, d]
+        known = None if weight is None else weight[some]
+        for blend, scaling in scalings.items():
+            guess, truth = ((scaling.scale_column(x, d) - low) / (high - low) for x in pair)
+            found[blend][d] = np.eye(N_KNOTS)
+            if len(some) >= _LEAST_HIDDEN:
+                found[blend][d] = chances_of(np.clip(guess, 0, 1), truth, known)
+    return dict(found)
 
 
 def chances_of(

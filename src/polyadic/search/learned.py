@@ -108,8 +108,7 @@ def learn_features(data: Data, settings: Settings, workers: Workers) -> list[Lea
     rows = data.gather_about(_SCALING_ROWS, seed=0).map(on_host)
     heavy = has_heavy_tails(rows.y, rows.weight)
     scalings = _scalings(data, rows, settings)
-    chances: dict[float, Chances]
-    chances = {each: learn_chances(s, rows.X, rows.weight) for each, s in scalings.items()}
+    chances = learn_chances(scalings, rows.X, rows.weight)
     seen = _Sample(rows, data.inputs, heavy, data.view.targets, scalings, chances)
     many = data.n_distinct > FEW_ROWS
     found = []
@@ -121,18 +120,15 @@ def learn_features(data: Data, settings: Settings, workers: Workers) -> list[Lea
 
 def _scalings(data: Data, rows: Rows, settings: Settings) -> dict[float, InputScaling]:
     """Return the ways to scale the inputs, by their blend; all fill in gaps alike."""
-    found = {0.0: data.view.inputs}
+    some = rows.take(slice(None, None, max(1, len(rows) // _FILLING_ROWS)))
+    usual = data.view.inputs.with_filling(some.X, data.inputs, some.weight)
+    found = {0.0: usual}
     if settings.scale_inputs:
         for blend in BLENDS:
             if blend:
-                found[blend] = InputScaling.fit(
-                    rows.X, data.inputs, blend=blend, weight=rows.weight
-                )
-    some = rows.take(slice(None, None, max(1, len(rows) // _FILLING_ROWS)))
-    return {
-        blend: scaling.with_filling(some.X, data.inputs, some.weight)
-        for blend, scaling in found.items()
-    }
+                scaling = InputScaling.fit(rows.X, data.inputs, blend=blend, weight=rows.weight)
+                found[blend] = scaling.fill_as(usual)
+    return found
 
 
 @dataclass(frozen=True)

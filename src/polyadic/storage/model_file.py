@@ -20,7 +20,7 @@ from polyadic.members import Member, Reach
 from polyadic.model.als import Model
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
-from polyadic.rows.filling import Filling
+from polyadic.rows.filling import Bumps, Filling
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.sources.dates import DATE_PARTS
 from polyadic.sources.schema import COLUMN_KINDS, Column, Schema
@@ -277,12 +277,29 @@ def _fills(filling: Any, flagged: Any, n_inputs: int) -> bool:
     columns = filling.columns if isinstance(filling, Filling) else None
     if not sound or not isinstance(columns, np.ndarray) or columns.dtype != np.int64:
         return False
-    size = len(columns)
     sound = columns.ndim == 1 and bool(((columns >= 0) & (columns < n_inputs)).all())
+    sound = sound and _are_bumps(filling.bumps, len(columns))
+    if not sound:
+        return False
+    size = len(columns) + (0 if filling.bumps is None else len(filling.bumps))
     sound = sound and _is_real(filling.mean, size) and _is_real(filling.scale, size)
     precision = filling.precision
     sound = sound and isinstance(precision, np.ndarray) and precision.shape == (size, size)
     return bool(sound and _is_real(precision.reshape(-1)) and (precision.diagonal() > 0).all())
+
+
+def _are_bumps(bumps: Any, n_columns: int) -> bool:
+    """Whether bumps are those of some columns, or there are none."""
+    if bumps is None:
+        return True
+    if not isinstance(bumps, Bumps):
+        return False
+    places, corners = bumps.places, bumps.corners
+    sound = isinstance(places, np.ndarray) and places.ndim == 1
+    sound = sound and places.dtype == np.int64
+    sound = sound and bool(((places >= 0) & (places < n_columns)).all())
+    sound = sound and isinstance(corners, np.ndarray) and corners.shape == (3, len(places))
+    return bool(sound and _is_real(corners.reshape(-1)) and (np.diff(corners, axis=0) > 0).all())
 
 
 def _are_ends(ends: Any, n_flagged: int) -> bool:

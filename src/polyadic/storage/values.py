@@ -27,7 +27,7 @@ from polyadic.members import InputSummary, Member, Reach
 from polyadic.model.als import Epoch, Fit, Model, Record, Sweep
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
-from polyadic.rows.filling import Filling
+from polyadic.rows.filling import Bumps, Filling
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.search.trials import Trial
 from polyadic.sources.schema import Column, Schema
@@ -35,6 +35,7 @@ from polyadic.uncertainty import LearnedScale, PosteriorScale, Uncertainty
 
 # All that files hold, under the names that version 1 gave them.
 RECORDS: dict[str, type] = {
+    "Bumps": Bumps,
     "Column": Column,
     "CorePosterior": CorePosterior,
     "Epoch": Epoch,
@@ -94,6 +95,11 @@ def _record_of(name: str, fields: dict[str, Any]) -> Any:
         raise ModelFileError(f"it holds a record {name!r} that is not known. Upgrade polyadic.")
     if name == "TensorLayout":
         return TensorLayout.from_fields(fields)
+    if name == "Filling" and "bumps" not in fields:
+        # That of scaled numbers; now it is of numbers in their own units.
+        raise ModelFileError(
+            "it fills in gaps in a way that was given up before the first release. Fit it again."
+        )
     names = {old: new for new, old in _NAMES_IN_FILES.get(name, {}).items()}
     return RECORDS[name](**{names.get(key, key): value for key, value in fields.items()})
 
