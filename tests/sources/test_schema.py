@@ -27,7 +27,7 @@ COLUMNS = {
     "whole": [3, 1, 2, 2],
     "flag": [True, False, None, True],
     "text": ["b", "nan", None, "b"],
-    "exact": [Decimal("0.5"), None, Decimal("2"), Decimal("3")],
+    "exact": [Decimal("0.5"), None, Decimal("2.0"), Decimal("3.0")],
     "day": [dt.date(2020, 2, 29), None, dt.date(1969, 12, 31), dt.date(2021, 1, 1)],
     "time": [dt.datetime(2020, 1, 1, 6), dt.datetime(2020, 3, 1, 18, 30), None,
              dt.datetime(2021, 5, 5)],
