@@ -17,7 +17,11 @@ from dask.distributed import Client, LocalCluster, get_task_stream  # noqa: E402
 from dask.utils import key_split  # noqa: E402
 from distributed.protocol.pickle import dumps  # noqa: E402
 
-from polyadic import FeatureLearningRegressor, KernelMachineRegressor  # noqa: E402
+from polyadic import (  # noqa: E402
+    FeatureLearningClassifier,
+    FeatureLearningRegressor,
+    KernelMachineRegressor,
+)
 from polyadic.compute import SearchLimits  # noqa: E402
 from polyadic.features import PurePowerFeatures  # noqa: E402
 from polyadic.rows.inputs import Inputs  # noqa: E402
@@ -93,6 +97,22 @@ def test_a_spec_is_opened_on_the_workers(client, monkeypatch):
     fitted = model(engine="torch").fit(*collections(X, Y[:, 0], weight))
     assert_same_fit(fitted.set_params(engine="auto"), expected)
     assert "torch" in client.submit(_loaded_libraries, pure=False).result()
+
+
+def test_few_rows_under_a_loss_need_no_device_here(client, monkeypatch):
+    """Few rows are brought to the driver, which computes what it can, losses too."""
+    pytest.importorskip("torch", reason="needs polyadic[gpu]")
+    X, Y, _ = problem()
+    labels, options = (Y[:, 0] > 0).astype(int), {"effort": 0.05, "random_state": 0}
+    expected = FeatureLearningClassifier(**options).fit(X, labels)
+
+    def refuse(device):
+        raise ValueError("not on this machine")
+
+    monkeypatch.setattr("polyadic.compute.check_device", refuse)
+    fitted = FeatureLearningClassifier(engine="torch", **options).fit(*collections(X, labels))
+    probabilities = fitted.set_params(engine="auto").predict_proba(X)
+    assert_array_equal(probabilities, expected.predict_proba(X))
 
 
 def _loaded_libraries():

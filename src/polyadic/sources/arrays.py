@@ -167,6 +167,10 @@ class ArrayStore:
         self._sights = [*self._sights, sight][-most:]
         return sight
 
+    def responder(self, compute: Compute) -> Respond:
+        """Return what says how a model responds to rows."""
+        return compute.predict
+
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
         if np.prod(self.rows.X.shape) > _SEVERAL_VIEWS:  # piece by piece, maybe on a device

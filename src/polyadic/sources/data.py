@@ -50,6 +50,9 @@ class Store(Protocol):
     ) -> list[Samples]:
         """Return the samples of each target: all rows or a part of them, through a view."""
 
+    def responder(self, compute: Compute) -> Respond:
+        """Return what says, where the rows are, how a model responds to them."""
+
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
 
@@ -189,7 +192,7 @@ class Data:
         if view.loss is None:
             return self.samples(compute, layout, part, view)
         store = self.store if part is None else self.store.restrict(part)
-        return RowsUnderLoss(store, compute, layout, view, self.is_remote)
+        return RowsUnderLoss(store, compute, layout, view)
 
     def under(self, loss: Loss | None) -> Data:
         """Return these rows with a loss in their usual view; None is the squared error."""
@@ -245,7 +248,6 @@ class RowsUnderLoss(LossRows):
     compute: Compute
     layout: TensorLayout
     view: View
-    is_remote: bool = False
 
     def around(self, model: Model, caution: int) -> list[Samples]:
         """Return the samples of each target, with working responses and weights at a model."""
@@ -253,8 +255,7 @@ class RowsUnderLoss(LossRows):
 
     def loss(self, model: Model) -> LossSum:
         """Return the true loss of a model."""
-        respond = self.compute.spec.predict if self.is_remote else self.compute.predict
-        return self.store.loss(self._view(model), respond)
+        return self.store.loss(self._view(model), self.store.responder(self.compute))
 
     def _view(self, model: Model, caution: int = 0) -> View:
         member = Member(self.view.inputs, self.layout, model)
@@ -283,6 +284,10 @@ class PartStore:
         """Return the samples of each target."""
         assert part is None, "a part of a part is not asked for"
         return self._whole.samples(compute, layout, self._part, view)
+
+    def responder(self, compute: Compute) -> Respond:
+        """Return what says, where the rows are, how a model responds to them."""
+        return self._whole.responder(compute)
 
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""

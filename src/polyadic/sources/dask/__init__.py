@@ -189,6 +189,10 @@ class DaskStore:
         targets = range(view.n_outputs(self.n_targets))
         return [DaskSamples(group, target, n_rows, stateless) for target in targets]
 
+    def responder(self, compute: Compute) -> Respond:
+        """Return what says, on the workers, how a model responds to rows."""
+        return compute.spec.predict
+
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
         return self.reduce("loss", partial(view.loss_sum, respond=respond))

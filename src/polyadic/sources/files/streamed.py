@@ -158,6 +158,10 @@ class FileStore:
             for target in range(view.n_outputs(len(self.source.targets)))
         ]
 
+    def responder(self, compute: Compute) -> Respond:
+        """Return what says how a model responds to rows."""
+        return compute.predict
+
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
         return self.reduce("loss", partial(view.loss_sum, respond=respond))
