@@ -178,6 +178,13 @@ class View:
         columns = [on_host(self.targets.apply(y[:, t], t)) for t in range(y.shape[1])]
         return np.column_stack(columns)
 
+    def left_over(self, rows: Rows, respond: Respond) -> NDArray[np.float64]:
+        """Return what members that are taken out leave of standardised targets, on the host."""
+        y = self.standard_targets(rows.y)
+        if not self.without:
+            return y
+        return np.asarray(y - on_host(standard_prediction(self.without, rows.X, respond)))
+
     def label_contrasts(self, y: Any) -> NDArray[np.float64]:
         """Return labels less the shares of their classes on the host, a column a response.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from polyadic.rows.arrays import on_host
 from polyadic.rows.holdout import Part, hash_rows
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import Statistics
-from polyadic.rows.view import Member, View, standard_prediction
+from polyadic.rows.view import Member, Respond, View, standard_prediction
 from polyadic.search.errors import HeldOut
 from polyadic.search.learned import LearnedFeatures
 from polyadic.search.loss_trend import MOST_OUTPUTS, loss_trend
@@ -60,11 +60,11 @@ def _respond_to(
     ]
 
 
-def to_remember(rows: Rows, view: View, said: NDArray[np.float64] | float) -> Known:
-    """Return what rows may tell: what is left over after what is said, or their labels."""
+def to_remember(rows: Rows, view: View, respond: Respond) -> Known:
+    """Return what rows may tell: what a view leaves over of their targets, or their labels."""
     weight = np.ones(len(rows)) if rows.weight is None else on_host(rows.weight)
     has_labels = view.loss is not None
-    y = view.label_contrasts(rows.y) if has_labels else view.standard_targets(rows.y) - said
+    y = view.label_contrasts(rows.y) if has_labels else view.left_over(rows, respond)
     return Known(on_host(rows.X), y, weight / weight.mean())
 
 
@@ -169,19 +169,18 @@ class Group:
         Of numbers what is left over is remembered, or else the targets.
         """
         known: Data = self.levels[0]
-        said: NDArray[np.float64] | float = 0.0
-        rows = known.gather_about(most, seed=3)
+        rows, view = known.gather_about(most, seed=3), known.view
         if of_rest and self._loss is None:
-            said = self._say(compute, rows.X, _respond_to(rows.X, compute, pairs), shares, beside)[
-                1
-            ]
+            mean = [seat.member(model, shares[0] / len(pairs)) for seat, model in pairs]
+            line = replace(self._trend(), share=shares[1])
+            view = replace(view, without=(*mean, line, *beside))
         held = [self.respond(compute, *pair) for pair in pairs]
         total = self._say(compute, self._X, held, shares, beside)[1]
         step = -(-len(self) // _NEAR_JUDGES)
         weight = np.ones(len(self)) if self._weight is None else self._weight
         y = self._y[::step]
         return NearPart(
-            to_remember(rows, known.view, said),
+            to_remember(rows, view, compute.predict),
             on_host(self._X)[::step],
             weight[::step] / weight[::step].mean(),
             total[::step],

@@ -26,8 +26,7 @@ from polyadic.compute import Compute
 from polyadic.members import Reach, ignore_overflow
 from polyadic.model import als, cpd
 from polyadic.model.losses import invert_link
-from polyadic.rows.arrays import on_host
-from polyadic.rows.view import Member, standard_prediction
+from polyadic.rows.view import Member
 from polyadic.samples.workers import Workers
 from polyadic.search.errors import learn_reach, learn_uncertainty
 from polyadic.search.groups import MOST_STRETCH, Group, Seat, to_remember
@@ -402,10 +401,10 @@ class Search:
             members.append(replace(trend, share=shares[1]))
         for sums, of_rest in found:
             rows = self._data.gather_about(self._most_remembered, seed=3)
-            said: NDArray[np.float64] | float = 0.0
+            view = self._data.view
             if of_rest and not self._has_loss:
-                said = on_host(standard_prediction(members, rows.X, self._compute.predict))
-            members += sums.members(to_remember(rows, self._data.view, said))
+                view = replace(view, without=tuple(members))
+            members += sums.members(to_remember(rows, view, self._compute.predict))
         return members
 
     @property
