@@ -12,6 +12,7 @@ from polyadic.rows.rows import Rows
 from polyadic.sources.arrays import ArraySource
 
 MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(4.0, 0.6)]
+FAR_APART = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(6.0, 0.6)]
 
 
 def slow_but(quick, values, name=str, **others):

@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 
 import polyadic
 from polyadic import FeatureLearningRegressor
-from polyadic.cli import main
 from polyadic.estimators._html import describe
+from tests.cli.command import run
 
 SMALL = ["--effort", "0.05", "--n-estimators", "1"]
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -45,12 +44,6 @@ def write(name, columns):
     lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
     with open(name, "w") as file:
         file.write("\n".join(lines))
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def fit(*words, **options):

@@ -11,20 +11,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 
 import polyadic
 from polyadic import FeatureLearningClassifier
-from polyadic.cli import main
 from polyadic.estimators.saving import load_with_notes, save
+from tests.cli.command import run
 
 SMALL = ["--effort", "0.05", "--n-estimators", "1"]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def table(count=200, seed=0, names=("near", "far")):
@@ -35,12 +28,6 @@ def table(count=200, seed=0, names=("near", "far")):
     kind = rng.choice(["u", "v"], count)
     label = np.array(names)[place.astype(int)]
     return pa.table({"a": X[:, 0], "b": X[:, 1], "kind": kind, "target": label.tolist()})
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def frame_of(rows):

@@ -63,12 +63,6 @@ TABLES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def refused(*words):
     """Run a command that must be refused, and return its sentence."""
     before = {name: os.stat(name).st_mtime_ns for name in os.listdir()}

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 
 import polyadic
-from polyadic.cli import main
 from polyadic.estimators.saving import load_with_notes
+from tests.cli.command import run
 
 CONFIG = """
 rank = 3
@@ -39,12 +38,6 @@ def folder(tmp_path, monkeypatch):
     pa.csv.write_csv(table, "t.csv")
     (tmp_path / "config.toml").write_text(CONFIG)
     return tmp_path
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def fit(data, *words, **options):

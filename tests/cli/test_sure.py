@@ -10,19 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from click.testing import CliRunner
 
 import polyadic
-from polyadic.cli import main
+from tests.cli.command import run
 
 SMALL = ["--effort", "0.05", "--n-estimators", "1"]
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def table(count, seed):

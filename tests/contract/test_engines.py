@@ -189,9 +189,6 @@ def test_steps_in_any_order_and_with_changing_weights(problem, pair, dtype):
 
 
 TABLES = [problem for problem in PROBLEMS if problem.layout.is_tabled]
-every_table = pytest.mark.parametrize(
-    "problem", slow_but(QUICK_TABLES, TABLES, attrgetter("name")), indirect=True
-)
 
 
 @pytest.mark.parametrize(

@@ -45,13 +45,6 @@ EXPECTED = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("POLYADIC_DATA", raising=False)
-    return tmp_path / "cache" / "polyadic"
-
-
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("block", [400, 700, 100_000])  # a line has 100 bytes, the header 350
 def test_airline_from_raw_files(tmp_path, cache, monkeypatch, packed, block):

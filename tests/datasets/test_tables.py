@@ -19,13 +19,6 @@ from polyadic.datasets._catalog import CATALOG
 NAMES = sorted(CATALOG)
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("POLYADIC_DATA", raising=False)
-    return tmp_path / "cache" / "polyadic"
-
-
 @pytest.fixture
 def no_network(monkeypatch):
     """Point every download at a port where nobody listens."""

@@ -11,8 +11,8 @@ from sklearn.metrics import log_loss
 import polyadic
 from polyadic import FeatureLearningClassifier, KernelMachineClassifier
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
+from tests.small import FAR_APART as MAPS
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(6.0, 0.6)]
 SMALL = {"n_basis": 4, "rank": 3, "max_iter": 6, "random_state": 0}
 
 

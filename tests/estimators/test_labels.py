@@ -10,10 +10,9 @@ import pytest
 
 import polyadic
 from polyadic import FeatureLearningClassifier, FeatureLearningRegressor, KernelMachineClassifier
-from polyadic.features import DampedFourierFeatures
 from polyadic.sources.labels import Classes, LabelColumn, Labels
+from tests.small import FAR_APART as MAPS
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(6.0, 0.6)]
 SMALL = {"n_basis": 4, "rank": 2, "max_iter": 4, "random_state": 0}
 
 

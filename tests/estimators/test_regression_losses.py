@@ -9,9 +9,9 @@ from sklearn.metrics import mean_pinball_loss, mean_poisson_deviance
 
 import polyadic
 from polyadic import FeatureLearningRegressor, KernelMachineRegressor
-from polyadic.features import DampedFourierFeatures, PurePowerFeatures
+from polyadic.features import PurePowerFeatures
+from tests.small import FAR_APART as MAPS
 
-MAPS = [DampedFourierFeatures(2.0, 0.7), DampedFourierFeatures(6.0, 0.6)]
 SMALL = {"n_basis": 4, "rank": 3, "max_iter": 8, "random_state": 0}
 LOSSES = ["absolute_error", "huber", "quantile", "poisson", "gamma"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -262,12 +261,6 @@ def test_scikit_learn_inspects_the_same_model(model):
 
 
 # ------------------------------------------------------------------------------- pictures
-
-
-@pytest.fixture(autouse=True)
-def _close_pictures():
-    yield
-    plt.close("all")
 
 
 def draw(model, inputs):

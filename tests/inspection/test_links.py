@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -65,12 +64,6 @@ def automatic():
 @pytest.fixture(scope="module")
 def three():
     return MODELS["three classes"]()
-
-
-@pytest.fixture(autouse=True)
-def _close_pictures():
-    yield
-    plt.close("all")
 
 
 def predict(model, rows):

@@ -49,7 +49,8 @@ class FeatureWeightsDisplay(Display):
     >>> from sklearn.datasets import make_friedman1
     >>> X, y = make_friedman1(60, random_state=0)
     >>> maps = [polyadic.features.FourierFeatures(period) for period in (2.0, 4.0)]
-    >>> model = polyadic.FeatureLearningRegressor(maps, rank=2, n_basis=4).fit(X, y)
+    >>> model = polyadic.FeatureLearningRegressor(maps, rank=2, n_basis=4, random_state=0)
+    >>> model = model.fit(X, y)
     >>> display = FeatureWeightsDisplay.from_estimator(model)
     >>> len(display.bars_)
     2
