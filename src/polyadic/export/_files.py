@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -113,11 +112,6 @@ def _check(model: Any, dtype: str) -> None:
         raise ValueError(f"`dtype` must be 'float64' or 'float32', got {dtype!r}.")
     check_is_fitted(model)
     import_onnx()
-
-
-def plain_labels(classifier: Any) -> NDArray[Any]:
-    """Return the labels of a classifier as text, or as numbers."""
-    return np.array(classifier.classes_.tolist())
 
 
 def import_onnx() -> None:

@@ -13,7 +13,6 @@ from sklearn.base import is_classifier
 from polyadic._version import __version__
 from polyadic.estimators._tables import schema_of
 from polyadic.export._columns import Door
-from polyadic.export._files import plain_labels
 from polyadic.export._graph import OPSETS, Graph
 from polyadic.export._members import repeat_row, respond, used_inputs
 from polyadic.export._rows import Rows
@@ -133,3 +132,8 @@ def invert_link(graph: Graph, link: str, f: str) -> str:
         sides = graph.add("Neg", f), f
         return graph.add("Concat", *(graph.add("Sigmoid", each) for each in sides), axis=1)
     return graph.add("Softmax", f, axis=1) if link == "softmax" else f
+
+
+def plain_labels(classifier: Any) -> NDArray[Any]:
+    """Return the labels of a classifier as text, or as numbers."""
+    return np.array(classifier.classes_.tolist())

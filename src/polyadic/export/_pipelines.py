@@ -15,7 +15,7 @@ from polyadic.estimators import (
     KernelMachineRegressor,
     KernelMachineRegressorCV,
 )
-from polyadic.export._files import import_onnx, plain_labels
+from polyadic.export._files import import_onnx
 
 _REGRESSORS = (FeatureLearningRegressor, KernelMachineRegressor, KernelMachineRegressorCV)
 _CLASSIFIERS = (FeatureLearningClassifier, KernelMachineClassifier)
@@ -113,6 +113,8 @@ def set_shapes(operator: Any) -> None:
 
 def _labels(scope: Any, estimator: Any) -> NDArray[Any]:
     """Return the labels of a classifier; with the option nocl they are their places."""
+    from polyadic.export._onnx import plain_labels
+
     if scope.get_options(estimator, {"nocl": False})["nocl"]:
         return np.arange(len(estimator.classes_))
     return plain_labels(estimator)
