@@ -23,6 +23,7 @@ from polyadic.members import Predictor, beyond_range, ignore_overflow
 from polyadic.model.error_distribution import ErrorDistribution
 from polyadic.model.posterior import CorePosterior
 from polyadic.rows.arrays import array_namespace, as_double, on_host, place_like, to_device
+from polyadic.rows.tensors import is_tensor
 from polyadic.rows.view import Member, add_responses, member_responses
 
 N_BESIDE = 3  # columns that stand beside the inputs for a model of the scale
@@ -229,6 +230,16 @@ class ErrorPredictor(_Beside):
         """Number of columns."""
         return 3 * self.predictor.n_targets
 
+    def quantiles(self, predicted: Any, scale: Any, alpha: NDArray[np.float64]) -> Any:
+        """Return quantiles by what is predicted, a column a target; axes of `alpha` come last."""
+        levels = [each.quantiles(alpha.ravel()) for each in self.uncertainty.errors]
+        # Lazy rows of which there are nobody knows how many take new axes, but no new shape.
+        axes = (..., *[None] * alpha.ndim)
+        factors = np.stack(levels).reshape(-1, *alpha.shape)
+        found = predicted[axes] + times(scale[axes], factors)
+        # What is predicted by way of a logarithm is positive, and so are its targets.
+        return found.clip(0.0) if self.predictor.link == "log" else found
+
     def _predict(self, compute: Compute, X: Any, first_row: int = 0) -> Any:
         # What stands beside each row takes memory too, so very many are taken piece by piece.
         starts = range(0, max(len(X), 1), PREDICTED_ROWS)
@@ -294,18 +305,32 @@ class LogScore:
         return self.total / self.weight
 
 
+def times(columns: Any, factors: NDArray[np.float64]) -> Any:
+    """Return columns, arrays, tensors or lazy ones, each times a number."""
+    if is_tensor(columns):
+        return columns * columns.new_tensor(factors)
+    return columns * factors
+
+
 def log_score(y: Any, predicted: Any, weight: Any, errors: Sequence[ErrorDistribution]) -> LogScore:
     """Return the log density of targets, columns as an `ErrorPredictor` gives them."""
     y, predicted = on_host(y), on_host(predicted)
     n_targets = len(errors)
     require_targets(y, (len(predicted), n_targets))
     weight = np.ones(len(y)) if weight is None else on_host(weight)
-    total = 0.0
-    for t, each in enumerate(errors):
-        scale = predicted[:, n_targets + t]
-        density = each.log_density((y[:, t] - predicted[:, t]) / scale) - np.log(scale)
-        total += float(weight @ density) / n_targets
-    return LogScore(total, float(weight.sum()))
+    found = log_densities(y, predicted[:, :n_targets], predicted[:, n_targets:], errors)
+    return LogScore(float(weight @ found.mean(axis=1)), float(weight.sum()))
+
+
+def log_densities(
+    y: NDArray[Any],
+    predicted: NDArray[Any],
+    scale: NDArray[Any],
+    errors: Sequence[ErrorDistribution],
+) -> NDArray[np.float64]:
+    """Return the log density of each target by its prediction and scale, a column a target."""
+    columns = zip(errors, y.T, predicted.T, scale.T, strict=False)
+    return np.column_stack([e.log_density((u - p) / s) - np.log(s) for e, u, p, s in columns])
 
 
 def require_targets(y: NDArray[Any], shape: tuple[int, int]) -> None:

@@ -28,13 +28,10 @@ class Sureness:
         What gives both.
     errors : ErrorDistribution
         How errors are distributed in units of that scale.
-    least : float
-        What no target is below.
     """
 
     predictor: ErrorPredictor
     errors: ErrorDistribution
-    least: float
 
     @classmethod
     def of(cls, model: Any) -> Sureness | None:
@@ -43,8 +40,7 @@ class Sureness:
             predictor = model._error_predictor()
         except AttributeError:
             return None
-        least = 0.0 if model._link == "log" else -np.inf
-        return cls(predictor, model.uncertainty_.errors[0], least)
+        return cls(predictor, model.uncertainty_.errors[0])
 
     def batches(self, model: Any, source: RowSource) -> Iterator[tuple[Batch, NDArray[np.float64]]]:
         """Yield batches of rows, and their predictions with scales."""
@@ -60,8 +56,8 @@ class Sureness:
         self, predicted: NDArray[np.float64], alpha: Sequence[float]
     ) -> NDArray[np.float64]:
         """Return quantiles, a column each."""
-        found = predicted[:, :1] + predicted[:, 1:] * self.errors.quantiles(np.array(alpha))
-        return np.maximum(found, self.least)
+        found = self.predictor.quantiles(predicted[:, :1], predicted[:, 1:], np.array(alpha))
+        return np.asarray(found[:, 0])
 
     def intervals(
         self, predicted: NDArray[np.float64], coverages: Sequence[float]

@@ -21,6 +21,7 @@ from polyadic.uncertainty import (
     Uncertainty,
     log_score,
     require_targets,
+    times,
 )
 
 
@@ -129,8 +130,8 @@ class PredictsErrors:
         """
         _, scale, known = self._predict_scales(X)
         deviation, share = self.uncertainty_.deviations, np.sqrt(self.uncertainty_.noise)
-        total = self._shape(_times(scale, deviation), X)
-        noise = self._shape(_times(known, deviation * share), X)
+        total = self._shape(times(scale, deviation), X)
+        noise = self._shape(times(known, deviation * share), X)
         # Squares of large numbers would not be numbers.
         ignorance = (total - noise).clip(0.0) ** 0.5 * (total + noise) ** 0.5
         return UncertaintyParts(total, noise, ignorance)
@@ -207,19 +208,13 @@ class PredictsErrors:
 
     def _predict_with_std(self, X: Any) -> tuple[Any, Any]:
         found, scale, _ = self._predict_scales(X)
-        deviation = self._shape(_times(scale, self.uncertainty_.deviations), X)
+        deviation = self._shape(times(scale, self.uncertainty_.deviations), X)
         return self._shape(found, X), deviation
 
     def _quantiles(self, X: Any, alpha: NDArray[np.float64]) -> Any:
         """Return quantiles of an array of levels, whose axes come last."""
         found, scale, _ = self._predict_scales(X)
-        levels = [each.quantiles(alpha.ravel()) for each in self.uncertainty_.errors]
-        # Lazy rows of which there are nobody knows how many take new axes, but no new shape.
-        axes = (..., *[None] * alpha.ndim)
-        whole = found[axes] + _times(scale[axes], np.stack(levels).reshape(-1, *alpha.shape))
-        if self._link == "log":  # what is predicted is positive, and so are its targets
-            whole = whole.clip(0.0)
-        return self._shape(whole, X)
+        return self._shape(self._error_predictor().quantiles(found, scale, alpha), X)
 
     def _predict_scales(self, X: Any) -> tuple[Any, Any, Any]:
         """Return predictions, scales, and scales of familiar rows, a column a target."""
@@ -277,13 +272,6 @@ def _check_levels(values: Any, name: str, example: str) -> NDArray[np.float64]:
             f"Pass for instance {name}={example}."
         )
     return levels
-
-
-def _times(columns: Any, factors: NDArray[np.float64]) -> Any:
-    """Return columns, arrays, tensors or lazy ones, each times a number."""
-    if is_tensor(columns):
-        return columns * columns.new_tensor(factors)
-    return columns * factors
 
 
 def like_rows(y: Any, X: Any) -> Any:

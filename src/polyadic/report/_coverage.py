@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.report._subject import Subject
+from polyadic.uncertainty import ErrorPredictor, log_densities
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 USUAL = 0.9
@@ -64,20 +65,22 @@ def has_uncertainty(model: Any) -> bool:
 
 def find_spread(model: Any, X: NDArray[np.float64]) -> Spread:
     """Return what a regressor of one target says of the errors of rows, as it sees them."""
-    with model._error_predictor().open() as predict:
+    predictor = model._error_predictor()
+    with predictor.open() as predict:
         predicted, scale, _ = np.asarray(predict(X), dtype=np.float64).T
-    return Spread(predicted, scale, *_ends(model, predicted, scale, USUAL))
+    return Spread(predicted, scale, *_ends(predictor, predicted, scale, USUAL))
 
 
 def _ends(
-    model: Any, predicted: NDArray[np.float64], scale: NDArray[np.float64], coverage: float
+    predictor: ErrorPredictor,
+    predicted: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    coverage: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the ends of intervals, as `predict_interval` does for a table."""
-    (errors,) = model.uncertainty_.errors
-    low, high = errors.quantiles(np.array([(1 - coverage) / 2, (1 + coverage) / 2]))
-    ends = predicted + scale * low, predicted + scale * high
-    # What is predicted by way of a logarithm is positive.
-    return (ends[0].clip(0.0), ends[1].clip(0.0)) if model._link == "log" else ends
+    sides = np.array([(1 - coverage) / 2, (1 + coverage) / 2])
+    low, high = predictor.quantiles(predicted[:, None], scale[:, None], sides)[:, 0].T
+    return low, high
 
 
 def find_coverage(subject: Subject) -> Coverage | None:
@@ -88,14 +91,14 @@ def find_coverage(subject: Subject) -> Coverage | None:
         return None
     some = np.random.RandomState(0).permutation(len(subject.y))[:_MAX_ROWS]
     y, model = subject.y[some], subject.model
-    spread = find_spread(model, subject.X[some])
+    spread, predictor = find_spread(model, subject.X[some]), model._error_predictor()
     levels = []
     for nominal in LEVELS:
-        low, high = _ends(model, spread.predicted, spread.scale, nominal)
+        low, high = _ends(predictor, spread.predicted, spread.scale, nominal)
         inside = float(((low <= y) & (y <= high)).mean())
         levels.append(Level(nominal, inside, *wilson(inside, len(y)), float((high - low).mean())))
-    (errors,) = model.uncertainty_.errors
-    density = errors.log_density((y - spread.predicted) / spread.scale) - np.log(spread.scale)
+    said = spread.predicted[:, None], spread.scale[:, None]
+    density = log_densities(y[:, None], *said, model.uncertainty_.errors)[:, 0]
     error = float(density.std() / np.sqrt(len(y)))
     return Coverage(len(y), levels, float(density.mean()), error)
 
