@@ -78,6 +78,11 @@ class Loss(ABC):
     # The least penalty that a search begins with.
     least_penalty: ClassVar[float] = 0.0
 
+    @property
+    def level(self) -> float:
+        """The quantile of the targets that predictions are at, about."""
+        return 0.5
+
     def n_outputs(self, n_targets: int) -> int:
         """Return how many responses a row has."""
         return n_targets
@@ -162,11 +167,6 @@ class _Location(Loss):
 
     is_location: ClassVar[bool] = True
     is_relative: ClassVar[bool] = True
-
-    @property
-    def level(self) -> float:
-        """The quantile that is the best constant, about."""
-        return 0.5
 
     def start(
         self, y: NDArray[Any], weight: NDArray[Any] | None

@@ -21,7 +21,6 @@ from polyadic.compute import Compute
 from polyadic.members import Reach, beyond_range
 from polyadic.model.als import Model
 from polyadic.model.error_distribution import ErrorDistribution
-from polyadic.model.losses import Quantile
 from polyadic.rows.arrays import on_host
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.statistics import Statistics
@@ -116,8 +115,7 @@ def learn_uncertainty(
         if len(errors) < _LEAST_ROWS:
             model, predicted = constant_scale(extended, errors, weight, _LEAST_ROWS)
             loss = data.view.loss
-            below = loss.quantile if isinstance(loss, Quantile) else 0.5
-            distributions.append(ErrorDistribution.of_few(below))
+            distributions.append(ErrorDistribution.of_few(0.5 if loss is None else loss.level))
         else:
             model, predicted = learn_scale(extended, errors, weight, keys, inputs, used)
             distributions.append(ErrorDistribution.learn(errors * np.exp(-0.5 * predicted), weight))

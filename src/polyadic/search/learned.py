@@ -228,11 +228,11 @@ class _Sample:
                 continue
             table = axis.table(fixed, least)
             inputs.append(Tabled(table) if table.n_basis > 1 else Unused())
-        used = sum(type(each) is Tabled for each in inputs)
+        used = sum(each.table is not None for each in inputs)
         if settings.n_basis is None and gain < used + 2:
             inputs = [Unused()] * len(inputs)
         lengths = evidence.length_scales[: len(inputs)]
-        if all(type(each) is Unused for each in inputs):
+        if all(each.table is None for each in inputs):
             inputs[int(np.argmin(lengths))] = Tabled(_constant())
         typical = float(np.exp(np.median(np.log(lengths))))
         return TensorLayout((MercerFeatures(evidence.kernel, typical),), tuple(inputs))
