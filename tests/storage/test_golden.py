@@ -85,7 +85,7 @@ def test_an_interrupted_fit_of_version_1_goes_on(name, most, tmp_path, monkeypat
     steps, predictions = resume(name, tmp_path, monkeypatch)
     assert 0 < steps <= most
     expected = np.load(GOLDEN / f"{name}.npy")
-    np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(predictions, expected, rtol=0, atol=1e-12)
 
 
 def test_an_automatic_fit_that_another_search_began_is_refused(tmp_path, monkeypatch):
