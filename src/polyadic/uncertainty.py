@@ -235,7 +235,7 @@ class ErrorPredictor(_Beside):
         levels = [each.quantiles(alpha.ravel()) for each in self.uncertainty.errors]
         # Lazy rows of which there are nobody knows how many take new axes, but no new shape.
         axes = (..., *[None] * alpha.ndim)
-        factors = np.stack(levels).reshape(-1, *alpha.shape)
+        factors = np.stack(levels).reshape(len(levels), *alpha.shape)
         found = predicted[axes] + times(scale[axes], factors)
         # What is predicted by way of a logarithm is positive, and so are its targets.
         return found.clip(0.0) if self.predictor.link == "log" else found
