@@ -8,8 +8,10 @@ import numpy as np
 
 from polyadic import FeatureLearningRegressor
 from polyadic.compute import ComputeSpec
+from polyadic.rows.filling import Filling
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
+from polyadic.rows.view import standard_prediction
 from polyadic.sources.arrays import ArraySource
 from tests.small import MAPS
 
@@ -55,3 +57,19 @@ def test_what_is_predicted_and_what_is_left_over_make_the_targets(rng):
         view = ArraySource(rows, Inputs.of_numbers("ab"), True).data(True).view
         left = replace(view, without=tuple(model.members_)).left_over(rows, compute.predict)
     np.testing.assert_allclose(left[:, 0] * scaling.scale[0] + model.predict(X), y, atol=1e-9)
+
+
+def test_members_that_fill_in_alike_have_rows_filled_in_once(rng, monkeypatch):
+    X = rng.uniform(size=(200, 3))
+    y = np.sin(5 * X[:, 0]) + X[:, 1]
+    X[rng.uniform(size=X.shape) < 0.2] = np.nan
+    model = FeatureLearningRegressor(effort=0.1, random_state=0, verbose=0).fit(X, y)
+    members = [each for each in model.members_ if each.share]
+    assert len(members) > 1
+    with ComputeSpec(n_jobs=1).open() as compute:
+        alone = [standard_prediction([each], X, compute.predict) for each in members]
+        calls, fill = [], Filling.fill
+        monkeypatch.setattr(Filling, "fill", lambda *of: calls.append(of) or fill(*of))
+        together = standard_prediction(members, X, compute.predict)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(together, sum(alone[1:], start=alone[0]))

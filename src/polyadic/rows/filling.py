@@ -201,6 +201,10 @@ class Filling:
             total += float(count @ np.nansum(rest**2, axis=1))
         return total
 
+    def is_same(self, other: Filling | None) -> bool:
+        """Whether another one is this one, or was read from the same place of a file."""
+        return other is not None and self.precision is other.precision
+
     def fill(self, X: Any) -> Any:
         """Return rows, arrays or tensors, with the gaps of these columns filled in."""
         xp = array_namespace(X)

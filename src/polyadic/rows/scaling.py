@@ -138,16 +138,17 @@ class InputScaling:
         with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
             return len(knots) == 2 and bool(slope == 1 / (knots[1] - knots[0]))
 
-    def apply(self, X: Any, *, apart: bool = True) -> Any:
+    def apply(self, X: Any, *, apart: bool = True, filled: Any = None) -> Any:
         """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1].
 
-        What was filled in lies apart from what was known, or else is as if it had been.
+        What was filled in lies apart from what was known, or else is as if it had been.  `filled`
+        are the rows with their gaps filled in, where another scaling has done so.
         """
         if self.filling is None:
             return self.scale(X)
         xp, columns = array_namespace(X), list(self.flagged)
         flags = xp.astype(xp.isnan(X[:, columns]), xp.float64)
-        filled = self.scale(self.filling.fill(X))
+        filled = self.scale(self.filling.fill(X) if filled is None else filled)
         if apart and self.ends:
             filled = self._move_apart(filled, flags)
         return xp.concat([filled, flags], axis=1)

@@ -38,9 +38,13 @@ class Member:
         response = respond(scaled, model.cores[target], model.map_weights, self.layout)
         return self.share * to_device(response, X.device)  # rows may wait on the host
 
-    def respond_all(self, X: Any, respond: Respond) -> Any:
-        """Return the member's share of all standardised predictions, a column a target."""
-        response = respond_all(self.inputs.apply(X), self.model, self.layout, respond)
+    def respond_all(self, X: Any, respond: Respond, filled: Any = None) -> Any:
+        """Return the member's share of all standardised predictions, a column a target.
+
+        `filled` are the rows with their gaps filled in, where that is known.
+        """
+        scaled = self.inputs.apply(X, filled=filled)
+        response = respond_all(scaled, self.model, self.layout, respond)
         return self.share * to_device(response, X.device)
 
 
@@ -254,9 +258,14 @@ class View:
 
 def member_responses(members: Sequence[Member], X: Any, respond: Respond) -> Iterator[Any]:
     """Yield the share of each member that has one, for rows in their own units, column a target."""
+    filling, filled = None, None
     for member in members:
-        if member.share:
-            yield member.respond_all(X, respond)
+        if not member.share:
+            continue
+        own = member.inputs.filling
+        if own is not None and not own.is_same(filling):
+            filling, filled = own, own.fill(X)
+        yield member.respond_all(X, respond, filled)
 
 
 def standard_prediction(members: Sequence[Member], X: Any, respond: Respond) -> Any:
