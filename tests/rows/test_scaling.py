@@ -143,3 +143,16 @@ def test_levels_stay_as_they_are_and_gaps_alone_are_no_number(blend):
     scaling = InputScaling.fit(X, Inputs(("a", "b", "c"), (0, 0, 5)), blend=blend)
     np.testing.assert_array_equal(scaling.apply(X)[:, 2], X[:, 2])
     assert np.isnan(scaling.apply(X)[:, 1]).all()
+
+
+@pytest.mark.parametrize("blend", [0.5, 1.0])
+def test_a_range_of_the_least_numbers_is_scaled_straight_and_filled_in(rng, blend):
+    unit = rng.uniform(size=(200, 2))
+    X = 1e-310 * unit
+    X[rng.uniform(size=X.shape) < 0.2] = np.nan
+    inputs = Inputs.of_numbers("ab")
+    scaling = InputScaling.fit(X, inputs, blend=blend)
+    low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+    np.testing.assert_allclose(scaling.apply(X), (X - low) / (high - low), atol=1e-12)
+    found = scaling.with_filling(X, inputs).apply(X, apart=False)[:, :2]
+    assert ((found >= 0) & (found <= 1)).all()

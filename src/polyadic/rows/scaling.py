@@ -68,12 +68,13 @@ class InputScaling:
         columns = np.asarray(X, dtype=np.float64).T
         for d, (column, slope) in enumerate(zip(columns, straight.slopes, strict=True)):
             corners, heights = straight.knots[d], straight.values[d]
-            if len(corners) > 1:
+            # The slope of a subnormal range is infinite, which lines between corners are not up to.
+            if len(corners) > 1 and np.isfinite(slope):
                 corners, heights = _blend_corners(column, weight, blend, max_knots)
+                slope = (1 - blend) * slope
             knots.append(corners)
             values.append(heights)
-            # That of a subnormal range is infinite, and infinity times zero is no number.
-            slopes.append((1 - blend) * np.nan_to_num(slope) if len(corners) > 1 else 1.0)
+            slopes.append(slope)
         return cls(tuple(knots), tuple(values), np.array(slopes))
 
     @classmethod
