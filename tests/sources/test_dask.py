@@ -84,32 +84,32 @@ def test_arrays_agree_with_memory(client, targets, options):
     assert_same_fit(fitted, model(**options).fit(X, y, weight))
 
 
-def test_a_spec_is_opened_on_the_workers(client, monkeypatch):
-    """A driver without the device sends its name; PyTorch computes where the rows are."""
-    pytest.importorskip("torch", reason="needs polyadic[gpu]")
-    X, Y, weight = problem()
-    expected = model().fit(X, Y[:, 0], weight)
+@pytest.fixture
+def no_device_here(monkeypatch):
+    """Have this process refuse every device; workers do not."""
 
     def refuse(device):
         raise ValueError("not on this machine")
 
     monkeypatch.setattr("polyadic.compute.check_device", refuse)
+
+
+def test_a_spec_is_opened_on_the_workers(client, no_device_here):
+    """A driver without the device sends its name; PyTorch computes where the rows are."""
+    pytest.importorskip("torch", reason="needs polyadic[gpu]")
+    X, Y, weight = problem()
+    expected = model().fit(X, Y[:, 0], weight)
     fitted = model(engine="torch").fit(*collections(X, Y[:, 0], weight))
     assert_same_fit(fitted.set_params(engine="auto"), expected)
     assert "torch" in client.submit(_loaded_libraries, pure=False).result()
 
 
-def test_few_rows_under_a_loss_need_no_device_here(client, monkeypatch):
+def test_few_rows_under_a_loss_need_no_device_here(client, no_device_here):
     """Few rows are brought to the driver, which computes what it can, losses too."""
     pytest.importorskip("torch", reason="needs polyadic[gpu]")
     X, Y, _ = problem()
     labels, options = (Y[:, 0] > 0).astype(int), {"effort": 0.05, "random_state": 0}
     expected = FeatureLearningClassifier(**options).fit(X, labels)
-
-    def refuse(device):
-        raise ValueError("not on this machine")
-
-    monkeypatch.setattr("polyadic.compute.check_device", refuse)
     fitted = FeatureLearningClassifier(engine="torch", **options).fit(*collections(X, labels))
     probabilities = fitted.set_params(engine="auto").predict_proba(X)
     assert_array_equal(probabilities, expected.predict_proba(X))

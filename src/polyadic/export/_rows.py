@@ -47,8 +47,8 @@ def scale(graph: Graph, X: Rows, scaling: InputScaling, columns: Sequence[int]) 
     if filling is not None:
         numbers = filling.columns.tolist()
         others = [d for d in wanted if d not in numbers]
-        filled = [fill(graph, X.take(graph, numbers), filling)]
-        parts = [*filled, *([X.take(graph, others)] if others else [])]
+        parts = [fill(graph, X.take(graph, numbers), filling)]
+        parts += [X.take(graph, others)] if others else []
         X = Rows(_stack(graph, parts), (*numbers, *others))
     is_straight = scaling.is_straight
     straight = [d for d in wanted if len(scaling.knots[d]) == 1 or is_straight[d]]

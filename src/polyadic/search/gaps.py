@@ -55,15 +55,17 @@ def learn_chances(
     for d, (low, high) in zip(first.flagged, first.ends, strict=True):
         there = np.flatnonzero(~np.isnan(X[:, d]))
         some = there[:: -(-len(there) // most)]
+        if len(some) < _LEAST_HIDDEN:
+            for each in found.values():
+                each[d] = np.eye(N_KNOTS)
+            continue
         hidden = np.array(X[some], dtype=np.float64)
         hidden[:, d] = np.nan
         pair = filling.fill(hidden)[:, d], X[some, d]
         known = None if weight is None else weight[some]
         for blend, scaling in scalings.items():
             guess, truth = ((scaling.scale_column(x, d) - low) / (high - low) for x in pair)
-            found[blend][d] = np.eye(N_KNOTS)
-            if len(some) >= _LEAST_HIDDEN:
-                found[blend][d] = chances_of(np.clip(guess, 0, 1), truth, known)
+            found[blend][d] = chances_of(np.clip(guess, 0, 1), truth, known)
     return dict(found)
 
 
