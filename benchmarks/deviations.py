@@ -65,6 +65,16 @@ def _named() -> Iterator[tuple[str, int, Any]]:
         ("five of them, not quantized", fourier, usual, False, 16, 20),
         ("two of them, both kept, not quantized", fourier[:2], all_kept, False, 16, 20),
         ("five of them, all kept, not quantized", fourier, all_kept, False, 16, 20),
+        ("Fourier, not quantized, 8 basis functions, rank 60", fourier[:1], usual, False, 8, 60),
+        (
+            "two of them, both kept, 16 basis functions, rank 60",
+            fourier[:2],
+            all_kept,
+            False,
+            16,
+            60,
+        ),
+        ("five of them, all kept, 32 basis functions, rank 30", fourier, all_kept, False, 32, 30),
     ]
     for name, maps, mixing, quantized, n_basis, rank in kinds:
         for inputs in (2, 3, 5, 11):

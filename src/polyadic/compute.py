@@ -270,7 +270,7 @@ class Compute:
     ) -> Any:
         """Return what the posterior of a core leaves open of every row, in units of the noise."""
         most = _MET_BY_A_DEVICE if self.engine.takes_tensors else _MET
-        parts = slices(len(X), max(1024, most // posterior.width))
+        parts = slices(len(X), max(posterior.met_together, most // posterior.width))
 
         def leverage(part: slice) -> Any:
             return self.engine.leverage(X[part], cores, map_weights, layout, posterior)

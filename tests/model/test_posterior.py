@@ -1,8 +1,14 @@
 import numpy as np
 import pytest
 
+from polyadic.features import DampedFourierFeatures, TensorLayout
 from polyadic.model.normal import NormalEquations
-from polyadic.model.posterior import CorePosterior, core_posterior, leverage
+from polyadic.model.posterior import (
+    CorePosterior,
+    affordable_directions,
+    core_posterior,
+    leverage,
+)
 
 
 def test_the_covariance_of_a_core(rng):
@@ -16,6 +22,44 @@ def test_the_covariance_of_a_core(rng):
     np.testing.assert_array_equal(posterior.root, np.tril(posterior.root))
     v = cores[1].ravel()
     assert squares == pytest.approx(np.sum((y - B @ v) ** 2) + v @ penalty @ v)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_directions_that_no_row_takes_may_be_certain(rng, is_complex):
+    """Rows within the others are as open as with all directions; nothing is open more."""
+
+    def draw(*shape):
+        real = rng.standard_normal(shape)
+        return real + 1j * rng.standard_normal(shape) if is_complex else real
+
+    size, rank, alpha = 3, 5, 0.3
+    cores = [draw(7, rank), draw(size, rank)]
+    taken = draw(2, rank)  # by the rows' products, two of five directions
+    A = np.einsum("ni,nr->nir", draw(60, size), draw(60, 2) @ taken).reshape(60, -1)
+    B = np.hstack([A.real, A.imag]) if is_complex else A
+    equations = NormalEquations.of(B, rng.standard_normal(60), None)
+    whole, squares = core_posterior(equations, cores, 1, alpha)
+    found, same = core_posterior(equations, cores, 1, alpha, most_directions=2)
+    np.testing.assert_allclose(found.variance(A), whole.variance(A), rtol=1e-8)
+    assert same == squares
+    assert found.root.shape[1] == whole.root.shape[1] * 2 // 5
+    beyond = draw(200, size * rank)
+    assert (found.variance(beyond) < whole.variance(beyond)).all()
+    for most in (None, rank, rank + 1):
+        alike, _ = core_posterior(equations, cores, 1, alpha, most)
+        np.testing.assert_array_equal(alike.root, whole.root)
+
+
+@pytest.mark.parametrize(
+    ("n_maps", "size", "rank", "n_inputs", "expected"),
+    [(1, 16, 20, 3, 20), (1, 2, 60, 8, 60), (2, 16, 60, 3, 29), (5, 8, 60, 3, 13)],
+)
+def test_how_many_directions_are_open_follows_from_their_cost(
+    n_maps, size, rank, n_inputs, expected
+):
+    layout = TensorLayout.of((DampedFourierFeatures(2.0, 0.7),), (size,) * n_inputs, False)
+    cores = [np.zeros((size, rank), dtype=complex)] * n_inputs
+    assert affordable_directions(layout, cores, n_maps) == expected
 
 
 @pytest.mark.parametrize("shape", [(300, 300), (300, 40), (300, 0)])

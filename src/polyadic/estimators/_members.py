@@ -17,7 +17,12 @@ from polyadic.features import TensorLayout
 from polyadic.members import Member, ignore_overflow
 from polyadic.model import als, cpd, mixing
 from polyadic.model.error_distribution import ErrorDistribution
-from polyadic.model.posterior import MOST_UNKNOWNS, CorePosterior, core_posterior
+from polyadic.model.posterior import (
+    MOST_UNKNOWNS,
+    CorePosterior,
+    affordable_directions,
+    core_posterior,
+)
 from polyadic.rows.holdout import Part
 from polyadic.samples.workers import Workers
 from polyadic.sources.data import Data
@@ -205,7 +210,9 @@ def posterior_uncertainty(
                 posterior = CorePosterior(core, np.zeros((unknowns, 0)))
             else:
                 equations = samples.normal_equations(core, model.map_weights)
-                posterior, squares = core_posterior(equations, model.cores[t], core, alpha)
+                n_maps = max(1, int(np.count_nonzero(model.map_weights)))
+                most = affordable_directions(member.layout, model.cores[t], n_maps)
+                posterior, squares = core_posterior(equations, model.cores[t], core, alpha, most)
             noise[t] += squares / data.total_weight / len(members)
             of_member.append(posterior)
         posteriors.append(tuple(of_member))

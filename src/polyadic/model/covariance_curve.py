@@ -4,16 +4,16 @@ A row of the system of a core is a = Σₚ λₚ ψₚ(x) ⊗ zₚ: the features
 zₚ, the product of what all other cores say, on all other inputs.  What the posterior leaves open
 of the row is a quadratic form of z, all zₚ one below the other, whose matrix hangs on x alone:
 
-    aᵀ cov(v) a / σ² = zᵀ S(x) z = Σₖ gₖ(x) zᵀ Wₖ z
+    aᵀ cov(v) a / σ² = zᵀ S(x) z ≈ Σₖ gₖ(x) zᵀ S(xₖ) z
 
-Features are smooth, so a few matrices Wₖ, by singular values, say all that S(x) is anywhere.  A
-row then takes K products of R² / 2 numbers instead of (I R)² / 2.  The functions gₖ are cubic in
-each of many cells; what they and the Wₖ leave out is measured between the nodes of the cubics.
+Features are smooth, so in each of some cells S(x) is a polynomial through a few nodes xₖ.  A row
+then takes a few products of (2 P R)² numbers instead of one of (I R)².  What polynomials leave out
+is measured between their nodes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,14 @@ from polyadic.model import cpd
 
 _LEAST_UNKNOWNS = 64  # of a core that is worth a curve
 _MOST_WORK = 0.4  # beside that of the root, for a curve that is worth it
-_FORMING = 12  # multiplications that it takes to form a pair, in time
-_FEW = 8  # matrices that any curve has
-_LEFT_OUT = 1e-7  # singular values of matrices that are no part of the sum, beside the greatest
 _LEAST_OF_OTHERS = 1e-12  # eigenvalues of the Gram matrix of the other cores, beside the greatest
-_CELLS = round((N_KNOTS - 1) / (1 + 2 * MARGIN))  # their ends are knots of tables
-_EVERY = 4  # of the nodes one is enough to find the matrices
-_NODES = np.arange(4) / 3  # of the cubic of a cell
-_BETWEEN = 1 / 8  # where a cubic through these nodes is as wrong as anywhere, or nearly so
-_CUBIC = np.linalg.inv(np.vander(_NODES, increasing=True))  # powers of a cubic by its nodes
-_AT_ONCE = 2**20  # pairs, which caches hold
+_LEAST_OPEN = 1e-12  # variance of directions, beside the greatest
+_TO_BALANCE = 17  # places by whose mean directions are told
+# Degree of the polynomials, cells at first and at most: doubled where they leave out too much.
+_SMOOTH = (8, 5, 40)
+_KNOTS = round((N_KNOTS - 1) / (1 + 2 * MARGIN))  # of tables, which are straight lines between
+_KINKED = (2, _KNOTS, _KNOTS)
+_LEFT_OUT = 5e-4  # of directions that are open by 1 in the mean
 _PLACES_AT_ONCE = 16
 _EPS = float(np.finfo(np.float32).eps)
 _LEAST = np.sqrt(np.finfo(np.float32).tiny)
@@ -48,27 +46,27 @@ class CovarianceCurve:
     ----------
     low, high : float
         The range of x.
-    whitening : ndarray of shape (R', R)
-        Takes each zₚ to the directions it can have, in units of the other cores.
-    cubics : ndarray of shape (cells, 4, K)
-        The functions gₖ: in each cell, the coefficients of a cubic.
-    matrices : ndarray of shape (K, pairs)
-        The Wₖ by pairs of entries of z, each pair once, whose order is that of `_form_pairs`.
+    whitening : ndarray of shape (parts, 2 P' R), or (parts, P' R) of real models
+        Takes all zₚ, real above imaginary parts, to directions that are open alike.
+    degree : int
+        Of the polynomials.
+    nodes : ndarray of shape (cells · degree + 1, parts, parts)
+        S at even steps from `low` to `high`; neighbouring cells share one.
     doubt : float
-        How much rounding and what was left out may be, for each unit of ‖z‖².
+        How much rounding and what was left out may be, for each unit of ‖z‖² in these directions.
     """
 
     low: float
     high: float
-    whitening: NDArray[np.complexfloating] | NDArray[np.float64]
-    cubics: NDArray[np.float32]
-    matrices: NDArray[np.float32]
+    whitening: NDArray[np.float32]
+    degree: int
+    nodes: NDArray[np.float32]
     doubt: float
 
     @property
     def is_finite(self) -> bool:
         """Whether all that it holds is finite."""
-        held = (self.whitening, self.cubics, self.matrices, self.doubt)
+        held = (self.whitening, self.nodes, self.doubt)
         return all(bool(np.isfinite(each).all()) for each in held)
 
     def leverage(
@@ -83,24 +81,44 @@ class CovarianceCurve:
         Z : ndarray of shape (P', R, n)
             What the other cores say under each map that takes part.
         """
-        z = _stack_parts(self.whitening.astype(Z.dtype) @ Z)
-        found, step = np.empty(len(x)), max(16, _AT_ONCE // self.matrices.shape[1])
-        for first in range(0, len(x), step):
-            part = slice(first, first + step)
-            products = self.matrices @ _form_pairs(z[:, part])
-            found[part] = np.einsum("nk,kn->n", self._functions(x[part]), products)
-        off = self.doubt * (z * z).sum(axis=0, dtype=np.float64)
+        parts = _stack_parts(Z)
+        z = self.whitening @ parts
+        z[np.abs(z) < _LEAST] = 0.0  # whose products would be subnormal, and slow
+        n_cells = len(self.nodes) // self.degree
+        place = np.nan_to_num(np.clip((x - self.low) / (self.high - self.low), 0, 1)) * n_cells
+        cells = np.minimum(place.astype(np.intp), n_cells - 1)
+        functions = _polynomials(self.degree, place - cells).astype(np.float32)
+        order = np.argsort(cells, kind="stable")
+        ends = np.searchsorted(cells[order], np.arange(n_cells + 1))
+        found = np.empty(len(x))
+        for cell in np.flatnonzero(np.diff(ends)).tolist():
+            rows = order[ends[cell] : ends[cell + 1]]
+            nodes, inside = self.nodes[cell * self.degree :][: self.degree + 1], z[:, rows]
+            products = nodes.reshape(-1, len(z)) @ inside
+            each = np.einsum("kin,in->kn", products.reshape(*nodes.shape[:2], -1), inside)
+            found[rows] = np.einsum("kn,kn->n", functions[:, rows], each)
         known = (x >= self.low) & (x <= self.high) & np.isfinite(found)
-        return np.maximum(found, 0.0), np.where(known, off, np.inf)
+        found = np.maximum(found, 0.0)
+        # Errors of z as a sum of independent ones, as large as its numbers are beside what is open.
+        moved = _EPS * np.sqrt((self.whitening**2).sum(axis=0, dtype=np.float64) @ parts**2)
+        off = self.doubt * (z * z).sum(axis=0, dtype=np.float64)
+        off += moved * (2 * np.sqrt(found) + moved)
+        return found, np.where(known, off, np.inf)
 
-    def _functions(self, x: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the gₖ at each x, those of an end where it is beyond."""
-        cells = len(self.cubics)
-        place = np.nan_to_num(np.clip((x - self.low) / (self.high - self.low), 0, 1)) * cells
-        cell = np.minimum(place.astype(np.intp), cells - 1)
-        t = (place - cell).astype(np.float32)[:, None]
-        cubic = self.cubics[cell]
-        return np.asarray(((cubic[:, 3] * t + cubic[:, 2]) * t + cubic[:, 1]) * t + cubic[:, 0])
+
+def _polynomials(degree: int, t: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the polynomials that are 1 at one node of a cell and 0 at the others.
+
+    Parameters
+    ----------
+    degree : int
+        One less than the nodes, which are even.
+    t : ndarray of shape (n,)
+        Where they are wanted, from 0 to 1.
+    """
+    powers = np.arange(degree + 1)
+    nodes = powers / degree
+    return np.asarray(np.linalg.inv(np.vander(nodes, increasing=True)).T @ t ** powers[:, None])
 
 
 def covariance_curve(
@@ -134,52 +152,69 @@ def _fit_curve(
 ) -> CovarianceCurve | None:
     low, high = span
     others = cpd.gram_product(cpd.grams(cores), without=core)
-    if not np.isfinite(others).all():
+    if not np.isfinite(others).all() or not map_weights.any():
         return None
     values, vectors = np.linalg.eigh(others)
     kept = values > _LEAST_OF_OTHERS * values[-1]
     vectors, scale = vectors[:, kept], np.sqrt(values[kept])
     form = _Form.of(root, core, map_weights, layout, vectors.conj() * scale)
-    most = _MOST_WORK * root.size / max(form.n_pairs, 1) - _FORMING
-    if most < _FEW or not form.n_pairs:
+    directions = (vectors / scale).T
+    open_part = form.at(np.linspace(low, high, _TO_BALANCE)).mean(axis=0)
+    if not 0 < np.linalg.norm(open_part) < np.inf:
         return None
-    places = np.linspace(low, high, 3 * _CELLS + 1)
-    sample = form.at(places[::_EVERY])
-    if not np.isfinite(sample).all():
+    values, vectors = np.linalg.eigh(open_part)
+    kept = values > _LEAST_OPEN * values[-1]
+    vectors, scale = vectors[:, kept], np.sqrt(values[kept])
+    form = replace(form, turn=(vectors / scale).T)
+    whitening = (vectors * scale).T @ np.kron(np.eye(len(form.maps)), _as_real(directions))
+    if (_SMOOTH[0] + 1) * len(whitening) ** 2 > _MOST_WORK * root.size:
         return None
-    _, strength, matrices = np.linalg.svd(sample, full_matrices=False)
-    matrices = matrices[strength > _LEFT_OUT * strength[0]]
-    if len(matrices) > most:
-        return None
-    heights = form.at(places) @ matrices.T
-    nodes = 3 * np.arange(_CELLS)[:, None] + np.arange(4)  # neighbours share a node
-    cubics = np.einsum("pn,cnk->cpk", _CUBIC, heights[nodes])
-    truth = form.at(low + (np.arange(_CELLS) + _BETWEEN) * ((high - low) / _CELLS))
-    between = np.einsum("p,cpk->ck", _BETWEEN ** np.arange(4), cubics)
-    left_out = np.linalg.norm(between @ matrices - truth, axis=1).max()
-    rounding = _EPS * np.linalg.norm(truth, axis=1).max()
+    degree, nodes, left_out = _find_nodes(form, span, *_SMOOTH)
+    if left_out > _LEFT_OUT:
+        kinked = _find_nodes(form, span, *_KINKED)
+        degree, nodes, left_out = min(kinked, (degree, nodes, left_out), key=lambda found: found[2])
+    rounding = _EPS * np.linalg.norm(nodes, axis=(1, 2)).max()
     return CovarianceCurve(
         low,
         high,
-        (vectors / scale).T,
-        cubics.astype(np.float32),
-        (matrices * form.pair_norms).astype(np.float32),
+        whitening.astype(np.float32),
+        degree,
+        nodes.astype(np.float32),
         float(left_out + rounding),
     )
 
 
+def _find_nodes(
+    form: _Form, span: tuple[float, float], degree: int, n_cells: int, most_cells: int
+) -> tuple[int, NDArray[np.float64], float]:
+    """Return the degree, S at the nodes of cells that are small enough, and what is left out."""
+    low, high = span
+    nodes = form.at(np.linspace(low, high, n_cells * degree + 1))
+    functions = _polynomials(degree, (np.arange(degree) + 0.5) / degree).T
+    while True:
+        steps = n_cells * degree
+        between = form.at(low + (np.arange(steps) + 0.5) * ((high - low) / steps))
+        left_out = 0.0
+        for first in range(0, steps, degree):
+            off = np.tensordot(functions, nodes[first : first + degree + 1], 1)
+            off -= between[first : first + degree]
+            left_out = max(left_out, float(np.linalg.norm(off, axis=(1, 2)).max()))
+        if left_out < _LEFT_OUT or n_cells >= most_cells:
+            return degree, nodes, left_out
+        finer = np.empty((2 * steps + 1, *nodes.shape[1:]))
+        finer[::2], finer[1::2] = nodes, between
+        nodes, n_cells = finer, 2 * n_cells
+
+
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """zᵀ S(x) z as it is: ‖Re Σₚ ψₚ(x)ᵀ Λ zₚ‖², Λ being the root with a complex number for two.
-
-    S is told by its pairs, so that products of two of them are those of the matrices: an entry
-    off the diagonal stands for two, and counts √2 times.
-    """
+    """zᵀ S(x) z as it is: ‖Re Σₚ ψₚ(x)ᵀ Λ zₚ‖², Λ being the root with a complex number for two."""
 
     terms: NDArray[Any]  # Λ, features × whitened directions × columns of the root
     maps: tuple[tuple[float, FeatureMap], ...]
     layout: TensorLayout
     place: tuple[int, int]  # the input of the core, and which of its cores
+    turn: NDArray[np.float64] | None = None  # of z
 
     @classmethod
     def of(
@@ -199,28 +234,12 @@ class _Form:
         maps = tuple((weight, feature_map) for weight, feature_map in weights if weight)
         return cls(directions.T @ blocks, maps, layout, layout.core_places[core])
 
-    @property
-    def n_parts(self) -> int:
-        """Number of entries of z, real and imaginary ones."""
-        return len(self.maps) * int(self.terms.shape[1]) * (2 if self.layout.is_complex else 1)
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of pairs of them."""
-        return self.n_parts * (self.n_parts + 1) // 2
-
-    @property
-    def pair_norms(self) -> NDArray[np.float64]:
-        """The weight of each pair."""
-        i, j = np.triu_indices(self.n_parts)
-        return np.where(i == j, 1.0, np.sqrt(2))
-
     def at(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return the pairs of S at each x."""
+        """Return S at each x."""
         pieces = np.array_split(x, -(-len(x) // _PLACES_AT_ONCE))
-        return np.concatenate([self._pairs_at(piece) for piece in pieces])
+        return np.concatenate([self._matrices_at(piece) for piece in pieces])
 
-    def _pairs_at(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
+    def _matrices_at(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
         parts: list[NDArray[np.float64]] = []
         column, place = self.place
         for weight, feature_map in self.maps:
@@ -228,23 +247,19 @@ class _Form:
             each = np.tensordot(psi, self.terms, 1)
             parts += [each.real, -each.imag] if np.iscomplexobj(each) else [each]
         B = np.concatenate(parts, axis=1)
-        i, j = np.triu_indices(self.n_parts)
-        return np.asarray((B @ B.transpose(0, 2, 1))[:, i, j] * self.pair_norms)
+        if self.turn is not None:
+            B = self.turn @ B
+        return np.asarray(B @ B.transpose(0, 2, 1))
 
 
 def _stack_parts(Z: NDArray[Any]) -> NDArray[np.float32]:
     """Return real above imaginary parts of each map, or real numbers, all one below the other."""
     parts = np.concatenate([Z.real, Z.imag], axis=1) if np.iscomplexobj(Z) else Z
-    z = parts.reshape(-1, Z.shape[-1]).astype(np.float32)
-    z[np.abs(z) < _LEAST] = 0.0  # whose pairs would be subnormal, and slow
-    return z
+    return np.asarray(parts.reshape(-1, Z.shape[-1]).astype(np.float32))
 
 
-def _form_pairs(z: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the products of every two rows of z, as `np.triu_indices` has them."""
-    n, first = len(z), 0
-    pairs = np.empty((n * (n + 1) // 2, z.shape[1]), z.dtype)
-    for k in range(n):
-        np.multiply(z[k], z[k:], out=pairs[first : first + n - k])
-        first += n - k
-    return pairs
+def _as_real(matrix: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what does the same to real above imaginary parts."""
+    if not np.iscomplexobj(matrix):
+        return matrix
+    return np.block([[matrix.real, -matrix.imag], [matrix.imag, matrix.real]])

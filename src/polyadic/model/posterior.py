@@ -28,6 +28,7 @@ MOST_UNKNOWNS = 2_000  # of a core whose covariance is kept
 _LEAST = 1e-12  # eigenvalues, beside the greatest
 _PANEL = 128  # columns: narrower products are slow, wider ones meet more zeros of a root
 _WIDE = 64  # unknowns from which on products are most of the work
+_ROOT_FOR, _CURVE_FOR = 22, 0.6  # multiplications for one of a prediction: these take twice as long
 _MOVED = 1e-3  # parts of a deviation that faster ways may move it, as an estimate
 
 
@@ -71,7 +72,12 @@ class CorePosterior:
         """About how many numbers of a row are met at a time."""
         if self.curve is None:
             return len(self.root)
-        return 2 * int(self.curve.whitening.shape[1])  # real and imaginary
+        return int(self.curve.whitening.shape[1])
+
+    @property
+    def met_together(self) -> int:
+        """How many rows are worth a call: of a curve, those of a cell take a product together."""
+        return 1024 if self.curve is None else 8192
 
     @cached_property
     def panels(self) -> tuple[tuple[int, NDArray[np.float64]], ...]:
@@ -137,14 +143,64 @@ def core_posterior(
     cores: cpd.Cores,
     core: int,
     alpha: float,
+    most_directions: int | None = None,
 ) -> tuple[CorePosterior, float]:
-    """Return the posterior of a core, and the sum of squares that makes the noise."""
+    """Return the posterior of a core, and the sum of squares that makes the noise.
+
+    With at most `most_directions` of its rank open: those of v in which the rows move most, for
+    what the penalty lets them.  The others are taken for certain.
+    """
     H = cpd.gram_product(cpd.grams(cores), without=core)
     matrix, moment, v = core_system(equations, H, cores[core], alpha)
+    squares = equations.target_norm2 - 2 * float(moment @ v) + float(v @ matrix @ v)
+    basis = _leading_directions(equations.gram, H, most_directions)
+    if basis is not None:
+        matrix = basis.T @ matrix @ basis
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     kept = values > _LEAST * max(values[-1], np.finfo(float).tiny)
     root = vectors[:, kept] / np.sqrt(values[kept])
     # Any root rotates into a triangular one, half of whose products are with zeros.
-    triangle = np.asarray(np.linalg.qr(root.T, mode="r"))
-    squares = equations.target_norm2 - 2 * float(moment @ v) + float(v @ matrix @ v)
-    return CorePosterior(core, np.ascontiguousarray(triangle.T)), max(squares, 0.0)
+    root = np.asarray(np.linalg.qr(root.T, mode="r")).T
+    if basis is not None:
+        root = basis @ root
+    return CorePosterior(core, np.ascontiguousarray(root)), max(squares, 0.0)
+
+
+def affordable_directions(layout: TensorLayout, cores: cpd.Cores, n_maps: int) -> int:
+    """Return of how many directions of the rank of the last core deviations cost little.
+
+    Predictions take each core under each map; a deviation takes the square of all unknowns by the
+    root of their covariance, or that of all directions under each map by its curve.
+    """
+    parts, rank = (2 if layout.is_complex else 1), int(cores[-1].shape[1])
+    work = n_maps * parts**2 * sum(core.size for core in cores)
+    if (parts * cores[-1].size) ** 2 < _ROOT_FOR * work:
+        return rank
+    return max(1, min(rank, int(np.sqrt(_CURVE_FOR * work) / (parts * n_maps))))
+
+
+def _leading_directions(
+    gram: NDArray[np.float64], H: NDArray[Any], most: int | None
+) -> NDArray[np.float64] | None:
+    """Return what the leading directions of the rank make of the unknowns, if they are not all."""
+    rank = len(H)
+    if most is None or most >= rank:
+        return None
+    whole: NDArray[Any] = gram
+    if np.iscomplexobj(H):
+        half = len(gram) // 2
+        cross = gram[:half, half:]
+        whole = gram[:half, :half] + gram[half:, half:] + 1j * (cross - cross.T)
+    size = len(whole) // rank
+    met = np.einsum("iris->rs", whole.reshape(size, rank, size, rank))
+    values, vectors = np.linalg.eigh(H)
+    kept = values > _LEAST * values[-1]
+    if kept.sum() <= most:
+        return None
+    whitening = vectors[:, kept] / np.sqrt(values[kept])
+    _, turn = np.linalg.eigh(whitening.conj().T @ met @ whitening)
+    leading = np.linalg.qr(whitening @ turn[:, -most:])[0]
+    if np.iscomplexobj(leading):
+        real, imaginary = (np.kron(np.eye(size), each) for each in (leading.real, leading.imag))
+        return np.block([[real, -imaginary], [imaginary, real]])
+    return np.kron(np.eye(size), leading)
