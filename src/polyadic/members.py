@@ -290,11 +290,7 @@ def _relevance(members: Sequence[Member], compute: Compute, X: Any) -> NDArray[n
     for d in range(X.shape[1]) if variance > 0 else ():
         change = np.zeros_like(usual[0])
         for member, Z, before in zip(members, scaled, usual, strict=True):
-            columns = member.inputs.columns_of(d)
-            if any(member.layout.inputs[column].core_sizes for column in columns):
-                other = array_namespace(Z).asarray(Z, copy=True)
-                for column in columns:
-                    other[:, column] = Z[others, column]
-                change += predict(member, other) - before
+            if any(member.layout.inputs[c].core_sizes for c in member.inputs.columns_of(d)):
+                change += predict(member, member.inputs.exchange(Z, d, others)) - before
         relevance[d] = float((change**2).mean(axis=0).sum()) / (2 * variance)
     return relevance

@@ -38,6 +38,8 @@ def inputs_of(scaling: InputScaling, columns: Sequence[int]) -> list[int]:
     own = {each for each in columns if each < len(scaling.knots)}
     # What is filled in, and where, follows from all numbers.
     others = [] if scaling.filling is None else scaling.filling.columns.tolist()
+    if scaling.directions is not None and len(own) < len(set(columns)):
+        others = np.flatnonzero(scaling.directions.any(axis=1)).tolist()
     return sorted(own | set(others))
 
 
@@ -59,6 +61,8 @@ def scale(graph: Graph, X: Rows, scaling: InputScaling, columns: Sequence[int]) 
         if some
     ]
     scaled = Rows(_stack(graph, parts), (*straight, *bent))
+    if scaling.directions is not None:
+        return _add_directions(graph, scaled, scaling.directions)
     if filling is None:
         return scaled
     parts = [scaled.take(graph, numbers)]
@@ -69,6 +73,16 @@ def scale(graph: Graph, X: Rows, scaling: InputScaling, columns: Sequence[int]) 
     parts += [graph.add("Cast", flags, to=TensorProto.DOUBLE)]
     flag_columns = [scaling.columns_of(d)[1] for d in scaling.flagged]
     return Rows(_stack(graph, parts), (*numbers, *others, *flag_columns))
+
+
+def _add_directions(graph: Graph, scaled: Rows, directions: NDArray[np.float64]) -> Rows:
+    """Return scaled rows and their places along each direction, if all it takes is there."""
+    part = np.flatnonzero(directions.any(axis=1)).tolist()
+    if not set(part) <= set(scaled.columns):
+        return scaled
+    turned = graph.add("MatMul", directions[part].T, scaled.take(graph, part))
+    places = range(len(directions), len(directions) + directions.shape[1])
+    return Rows(_stack(graph, [scaled.name, turned]), (*scaled.columns, *places))
 
 
 def _stack(graph: Graph, parts: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,21 @@ from sklearn.base import is_classifier
 from polyadic.inspection._checks import check_arguments, complete_groups
 from polyadic.inspection._inputs import encode_points, places_of
 from polyadic.inspection._losses import measure_of
-from polyadic.inspection._means import mean_outputs
+from polyadic.inspection._means import at_own_values, mean_outputs
 from polyadic.inspection._outputs import Output, check_output
 from polyadic.inspection._terms import (
     Group,
     believe,
     blocks,
     distance_of,
-    is_filled,
+    has_directions,
+    is_entangled,
     product,
     respond_rows,
 )
 
 _MAX_AVERAGED = 1000  # rows that effects under a link are averaged over
+MAX_BY_HAND = 50  # the same where every row must be predicted at every value
 
 
 @dataclass(frozen=True)
@@ -139,30 +142,24 @@ def find_effects(
     """
     pairs = zip(chosen, grids, strict=False)
     curves = [mean_outputs(estimator, X, [group], [grid], output) for group, grid in pairs]
-    if output.is_linear:
+    turned = has_directions(estimator)
+    if output.is_linear and not turned:
         each = [effects_of_response(estimator, X, chosen, t) for t in output.responses]
         at_rows, predicted = (np.stack(part, axis=-1) for part in zip(*each, strict=True))
         return InputEffects(curves, output.sign * at_rows, output.sign * predicted)
-    some = np.random.RandomState(0).permutation(len(X))[:_MAX_AVERAGED]
-    found = [_effect_at_rows(estimator, X, X[np.sort(some)], group, output) for group in chosen]
+    some = some_rows(X, MAX_BY_HAND if turned else _MAX_AVERAGED)
+
+    def means(group: Group, at: NDArray[np.float64]) -> NDArray[np.float64]:
+        return mean_outputs(estimator, some, [group], [at], output)
+
+    found = [at_own_values(X, group, partial(means, group)) for group in chosen]
     responses = respond_rows(estimator, X, moderate=True)[:, list(output.responses)]
     return InputEffects(curves, np.stack(found), output.finish(responses))
 
 
-def _effect_at_rows(
-    estimator: Any,
-    X: NDArray[np.float64],
-    averaged: NDArray[np.float64],
-    group: Group,
-    output: Output,
-) -> NDArray[np.float64]:
-    """Return means over some rows at the values that each row has, which many may share."""
-    own = X[:, list(group)]
-    # Gaps are no values to NumPy, unlike infinity, which no row has.
-    marked = np.where(np.isnan(own), np.inf, own)
-    values, place = np.unique(marked, axis=0, return_inverse=True)
-    points = np.where(np.isinf(values), np.nan, values)
-    return mean_outputs(estimator, averaged, [group], [points], output)[place.reshape(-1)]
+def some_rows(X: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """Return rows that stand for all, in their order."""
+    return X[np.sort(np.random.RandomState(0).permutation(len(X))[:most])]
 
 
 def effects_of_response(
@@ -201,7 +198,7 @@ def permutation_importance(
     root mean squared error, the mean absolute error, the root of the mean Huber loss, the mean
     pinball loss, or the mean deviance under the Poisson and gamma losses.  Shuffling takes one
     factor of the model's product from other rows, so that nothing is predicted anew but rows with
-    gaps of numbers.
+    gaps of numbers, and models with directions.
 
     Parameters
     ----------
@@ -310,6 +307,9 @@ def _shuffled_responses(
     target: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return responses as rows are, and with each input shuffled in each order."""
+    if has_directions(estimator):  # all of them are predicted anew
+        plain = respond_rows(estimator, X)[:, target]
+        return plain, np.zeros((len(chosen), len(orders), len(X)))
     mean = float(estimator.target_scaling_.mean[target])
     plain = np.full(len(X), mean)
     shuffled = np.full((len(chosen), len(orders), len(X)), mean)
@@ -333,8 +333,8 @@ def _refill(
     shuffled: NDArray[np.float64],
     output: Output,
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the responses of each group, those of rows with filled gaps predicted anew."""
-    filled = is_filled(estimator, X)
+    """Yield the responses of each group, those that are no products predicted anew."""
+    filled = is_entangled(estimator, X)
     for places, responses in zip(chosen, shuffled, strict=True):
         for repeat, order in enumerate(orders if filled.any() else []):
             some = filled | filled[order]

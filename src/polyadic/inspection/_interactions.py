@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.inspection._checks import check_arguments, complete_groups
-from polyadic.inspection._importance import effects_of_response, sum_terms
+from polyadic.inspection._importance import (
+    MAX_BY_HAND,
+    effects_of_response,
+    some_rows,
+    sum_terms,
+)
 from polyadic.inspection._inputs import places_of
-from polyadic.inspection._terms import Group, blocks
+from polyadic.inspection._means import at_own_values, mean_responses
+from polyadic.inspection._terms import Group, blocks, has_directions
 
 
 def interaction_strengths(
@@ -65,8 +71,11 @@ def find_strengths(
     pairs = list(combinations(range(len(chosen)), 2))
     squares = np.zeros(len(pairs))
     for target in responses:
-        single, _ = effects_of_response(estimator, X, chosen, target)
-        joint = _joint_effects(estimator, X, chosen, pairs, target)
+        if has_directions(estimator):
+            single, joint = _effects_by_hand(estimator, X, chosen, pairs, target)
+        else:
+            single, _ = effects_of_response(estimator, X, chosen, target)
+            joint = _joint_effects(estimator, X, chosen, pairs, target)
         beyond = [joint[i] - single[a] - single[b] for i, (a, b) in enumerate(pairs)]
         squares += np.var(beyond, axis=1)
     return {pair: float(np.sqrt(square)) for pair, square in zip(pairs, squares, strict=True)}
@@ -91,3 +100,27 @@ def _joint_effects(
             mean_others = block.weight * others.mean(axis=0)
             joint[index] += sum_terms(terms[first] * terms[second], mean_others)
     return joint
+
+
+def _effects_by_hand(
+    estimator: Any,
+    X: NDArray[np.float64],
+    chosen: Sequence[Group],
+    pairs: Sequence[tuple[int, int]],
+    target: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean responses of some rows at each row's values of each group and of each pair.
+
+    Over the same rows, so that what just adds up does so exactly.
+    """
+    some = some_rows(X, MAX_BY_HAND)
+
+    def effect(group: Group) -> NDArray[np.float64]:
+        def means(at: NDArray[np.float64]) -> NDArray[np.float64]:
+            return mean_responses(estimator, some, [group], [at], [target])[:, 0]
+
+        return np.asarray(at_own_values(X, group, means))
+
+    single = [effect(group) for group in chosen]
+    joint = [effect((*chosen[first], *chosen[second])) for first, second in pairs]
+    return np.stack(single), np.reshape(joint, (len(pairs), len(X)))

@@ -9,12 +9,12 @@ so that N rows and G grid points cost N + G evaluations and not N·G, and the re
 exact average.  Under a link the response of every row at every point is needed, which is one
 product of matrices from the same N + G evaluations; the link is applied to each, and the mean
 taken after it.  Rows with gaps of numbers, which are filled in by the other numbers of the row,
-have no such form, and are predicted at each point.
+have no such form, nor have models with directions; these are predicted at each point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from polyadic.inspection._terms import (
     believe,
     blocks,
     distance_of,
+    is_entangled,
     is_filled,
     respond_rows,
 )
@@ -46,7 +47,7 @@ def mean_outputs(
     total = np.zeros((*shape, len(output.columns)))
     if output.is_linear:
         for part in _cut(X, _MAX_ROWS):
-            found = _mean_responses(estimator, part, chosen, points, output.responses)
+            found = mean_responses(estimator, part, chosen, points, output.responses)
             total += output.sign * len(part) / len(X) * found
         return total
     size = int(np.prod(shape)) * len(output.responses)
@@ -87,7 +88,7 @@ def respond_at(
     """Return the responses of every row at all points: rows, points, targets."""
     shape = tuple(len(values) for values in points)
     found = np.empty((len(X), *shape, len(targets)))
-    by_hand = is_filled(estimator, X, but=[place for group in chosen for place in group])
+    by_hand = is_entangled(estimator, X, but=[place for group in chosen for place in group])
     for index, target in enumerate(targets):
         found[~by_hand, ..., index] = _multiply_terms(
             estimator, X[~by_hand], chosen, points, target
@@ -100,7 +101,7 @@ def respond_at(
     return found
 
 
-def _mean_responses(
+def mean_responses(
     estimator: Any,
     X: NDArray[np.float64],
     chosen: Sequence[Group],
@@ -110,7 +111,7 @@ def _mean_responses(
     """Return mean responses at all points, by the closed form for rows that have one."""
     shape = tuple(len(values) for values in points)
     total = np.zeros((*shape, len(targets)))
-    by_hand = is_filled(estimator, X, but=[place for group in chosen for place in group])
+    by_hand = is_entangled(estimator, X, but=[place for group in chosen for place in group])
     if not by_hand.all():
         rows = X[~by_hand]
         each = [_sum_terms(estimator, rows, chosen, points, target) for target in targets]
@@ -121,6 +122,17 @@ def _mean_responses(
         place = (slice(None),) * axis + (at_gap,)
         total[place] = _mean_each(estimator, X, chosen, some, targets)
     return total
+
+
+def at_own_values(
+    X: NDArray[np.float64], group: Group, means: Callable[[NDArray[np.float64]], NDArray[Any]]
+) -> NDArray[Any]:
+    """Return means at the values of a group that each row has, which many may share."""
+    own = X[:, list(group)]
+    # Gaps are no values to NumPy, unlike infinity, which no row has.
+    marked = np.where(np.isnan(own), np.inf, own)
+    values, place = np.unique(marked, axis=0, return_inverse=True)
+    return means(np.where(np.isinf(values), np.nan, values))[place.reshape(-1)]
 
 
 def _gap_points(

@@ -6,7 +6,8 @@ A block is some of the rank components of one feature map of one member, in the 
 units, or in those that a link is applied to.  All of partial dependence, permutation and
 interaction are products and means of these terms, so that the features of an input are evaluated
 once, whatever is asked.  Gaps of numbers are filled in by the rest of their row, and stay so where
-another input is changed.
+another input is changed.  Along directions a model is no product over the inputs: then rows are
+predicted at each point.
 """
 
 from __future__ import annotations
@@ -98,11 +99,13 @@ def blocks(
     held, spans = _held_rows(X, groups, points)
     scale = float(estimator.target_scaling_.scale[target])
     for member in estimator.members_:
+        if not member.share:
+            continue
         layout, cores = member.layout, member.model.cores[target]
         owned = _cores_of(member, groups)
         scaled, fixed = member.inputs.apply(X), member.inputs.apply(held)
         for feature_map, weight in zip(layout.maps, member.model.map_weights, strict=True):
-            if weight == 0 or member.share == 0:
+            if weight == 0:
                 continue
             met = layout.factors(scaled, feature_map)
             there = {
@@ -161,6 +164,20 @@ def is_filled(estimator: Any, X: NDArray[np.float64], but: Sequence[int] = ()) -
     n_levels = schema_of(estimator).inputs.n_levels
     numbers = [place for place, n in enumerate(n_levels) if not n and place not in but]
     return np.asarray(np.isnan(X[:, numbers]).any(axis=1))
+
+
+def has_directions(estimator: Any) -> bool:
+    """Whether inputs act through linear combinations, so that a model is no product over them."""
+    return any(m.inputs.directions is not None for m in estimator.members_ if m.share)
+
+
+def is_entangled(
+    estimator: Any, X: NDArray[np.float64], but: Sequence[int] = ()
+) -> NDArray[np.bool_]:
+    """Return the rows for which the model is no product over the inputs, some of them aside."""
+    if has_directions(estimator):
+        return np.ones(len(X), dtype=bool)
+    return is_filled(estimator, X, but)
 
 
 def respond_rows(

@@ -20,7 +20,7 @@ from polyadic.inspection._interactions import find_strengths
 from polyadic.inspection._losses import measure_of
 from polyadic.inspection._means import mean_outputs
 from polyadic.inspection._outputs import Output, check_output
-from polyadic.inspection._terms import Group, respond_rows
+from polyadic.inspection._terms import Group, has_directions, respond_rows
 from polyadic.members import name_beside
 from polyadic.report._coverage import find_spread, has_uncertainty
 from polyadic.report._points import Points, choose_points, common_points, group_rare
@@ -329,7 +329,7 @@ def _find_pair(
     # A category comes second: it is drawn as one line for each of its levels.
     pair = sorted([points[first], points[second]], key=lambda p: (bool(p.labels), -len(p.values)))
     shown = [common_points(each, len(X)) for each in pair]
-    if not output.is_linear:
+    if not output.is_linear or has_directions(model):
         # Every row is predicted at every pair of points, so that fewer of them do.
         shown = [each if each.labels or each.counts else each.thinned() for each in shown]
     grids = [each.values[:, None] for each in shown]

@@ -25,7 +25,8 @@ class InputScaling:
     a blend of 1 not at all.
 
     Gaps stay gaps, or those of numbers are filled in, and each number that has them is followed,
-    after all inputs, by a flag: 1 where there was a gap, else 0.
+    after all inputs, by a flag: 1 where there was a gap, else 0.  Directions come last: linear
+    combinations of what inputs have become, each a column of its own.
 
     Parameters
     ----------
@@ -40,6 +41,9 @@ class InputScaling:
     ends : tuple of pair of float
         The range of each of these, scaled.  Above it lies what was filled in, by so many ranges
         that tables tell it from what was known; older files have none of this.
+    directions : ndarray of shape (n_inputs, k), optional
+        By how much each input counts in each direction; zero for categories.  There are none where
+        gaps are filled in.
     """
 
     knots: tuple[NDArray[np.float64], ...]
@@ -48,6 +52,7 @@ class InputScaling:
     filling: Filling | None = None
     flagged: tuple[int, ...] = ()
     ends: tuple[tuple[float, float], ...] = ()
+    directions: NDArray[np.float64] | None = None
 
     @classmethod
     def fit(
@@ -124,10 +129,17 @@ class InputScaling:
         """Return the scaling that fills in gaps as another one does."""
         return replace(self, filling=other.filling, flagged=other.flagged, ends=other.ends)
 
+    @property
+    def n_columns(self) -> int:
+        """How many columns rows become: inputs, flags and directions."""
+        n_directions = 0 if self.directions is None else self.directions.shape[1]
+        return len(self.knots) + len(self.flagged) + n_directions
+
     def columns_of(self, d: int) -> list[int]:
-        """Return the columns that an input becomes: itself, and its flag where it has one."""
+        """Return the columns that hang on an input: itself, its flag, and its directions."""
         flags = [len(self.knots) + self.flagged.index(d)] if d in self.flagged else []
-        return [d, *flags]
+        turned = [] if self.directions is None else np.flatnonzero(self.directions[d]).tolist()
+        return [d, *flags, *(len(self.knots) + k for k in turned)]
 
     @property
     def is_straight(self) -> list[bool]:
@@ -146,13 +158,34 @@ class InputScaling:
         are the rows with their gaps filled in, where another scaling has done so.
         """
         if self.filling is None:
-            return self.scale(X)
+            scaled = self.scale(X)
+            return scaled if self.directions is None else self._add_directions(scaled)
         xp, columns = array_namespace(X), list(self.flagged)
         flags = xp.astype(xp.isnan(X[:, columns]), xp.float64)
         filled = self.scale(self.filling.fill(X) if filled is None else filled)
         if apart and self.ends:
             filled = self._move_apart(filled, flags)
         return xp.concat([filled, flags], axis=1)
+
+    def exchange(self, scaled: Any, d: int, others: NDArray[np.intp]) -> Any:
+        """Return scaled rows with one input, and all that hangs on it, from other rows."""
+        xp, n_own = array_namespace(scaled), len(self.knots) + len(self.flagged)
+        exchanged = xp.asarray(scaled, copy=True)
+        for column in self.columns_of(d):
+            if column < n_own:
+                exchanged[:, column] = scaled[others, column]
+            elif self.directions is not None:
+                change = scaled[others, d] - scaled[:, d]
+                exchanged[:, column] += float(self.directions[d, column - n_own]) * change
+        return exchanged
+
+    def _add_directions(self, scaled: Any) -> Any:
+        """Return scaled rows followed by their places along each direction."""
+        assert self.directions is not None
+        # A gap of what takes no part must not make one of the sum.
+        part = np.flatnonzero(self.directions.any(axis=1)).tolist()
+        weights = place_like(self.directions[part], scaled)
+        return array_namespace(scaled).concat([scaled, scaled[:, part] @ weights], axis=1)
 
     def _move_apart(self, filled: Any, flags: Any) -> Any:
         """Return rows with numbers that were filled in above all known ones, which end."""

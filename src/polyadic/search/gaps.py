@@ -104,7 +104,7 @@ def trust_of(
     """
     if not ratio:
         return None
-    inputs: list[Tabled | Unused] = [Unused()] * (len(scaling.knots) + len(scaling.flagged))
+    inputs: list[Tabled | Unused] = [Unused()] * scaling.n_columns
     for d, (low, high) in zip(scaling.flagged, scaling.ends, strict=True):
         K = number_kernel(evidence.kernel, evidence.length_scales[d])
         alike = np.einsum("ij,jk,ik->i", chances[d], K, chances[d], optimize=True)

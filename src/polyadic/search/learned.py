@@ -1,6 +1,7 @@
 """Features learned from few rows: kernels, length scales and tables, input by input.
 
-    few rows ─► evidence of each kernel and scaling ─► the best of them on more rows ─► tables
+    few rows ─► evidence of each kernel and scaling ─► the best of them on more rows
+             ─► the same with directions, if that is much better ─► tables
 
 An input's kernel is the one whose Gaussian process explains the rows best; its eigenfunctions
 under the distribution of that input are the table.  Several ways to see the inputs that
@@ -42,6 +43,7 @@ from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import InputScaling, TargetScaling, column_ranges
 from polyadic.rows.view import Trust
 from polyadic.samples.workers import Workers
+from polyadic.search.directions import leading_directions
 from polyadic.search.gaps import Chances, learn_chances, trust_of, weigh
 from polyadic.search.settings import FEW_ROWS, Settings
 from polyadic.sources.data import Data
@@ -67,6 +69,11 @@ _HEAVY = 6.0
 _LEAST_OF_SHORT, _PAIRED_ROWS = 1e-3, 400
 # An input takes part if its kernel varies by this much of what the most relevant one does.
 _LEAST_VARIATION = 1e-3
+# Directions are there if one kernel gains this much log likelihood by them, or a sixth of a unit
+# for each row; the Gaussian kernel, which is asked first, half of it, and each other one a fifth.
+_GAIN_OF_DIRECTIONS, _GAIN_OF_A_ROW, _FIRST_GAIN, _LEAST_GAIN = 100.0, 1 / 6, 0.5, 0.2
+_MOST_TURNED = 64  # numbers that directions are looked for among
+_NO_DIRECTION = 30.0  # length scale along a direction that does not matter yet
 
 
 @dataclass(frozen=True)
@@ -111,10 +118,13 @@ def learn_features(data: Data, settings: Settings, workers: Workers) -> list[Lea
     chances = learn_chances(scalings, rows.X, rows.weight)
     seen = _Sample(rows, data.inputs, heavy, data.view.targets, scalings, chances)
     many = data.n_distinct > FEW_ROWS
+    may_turn = settings.n_basis is None
     found = []
-    for blend, evidence, trust, gain in _choose_kernels(seen, workers, many):
-        layout, scaling = seen.layout(blend, evidence, gain, data.n_rows, settings), scalings[blend]
-        found.append(LearnedFeatures(scaling, layout, evidence, chances[blend], trust))
+    for way, gain in _choose_kernels(seen, workers, many, may_turn):
+        evidence, blend = way.evidence, way.blend
+        shown = replace(seen, scalings={blend: way.scaling})
+        layout = shown.layout(blend, evidence, gain, data.n_rows, settings)
+        found.append(LearnedFeatures(way.scaling, layout, evidence, chances[blend], way.trust))
     return found
 
 
@@ -135,7 +145,7 @@ def _scalings(data: Data, rows: Rows, settings: Settings) -> dict[float, InputSc
 class _Sample:
     """Rows in memory in their own units, what their inputs are, and the ways to scale them.
 
-    What a scaling makes of rows has a column for each input, and one for each flag of a gap.
+    What a scaling makes of rows has a column for each input, flag of a gap, and direction.
     """
 
     rows: Rows
@@ -169,8 +179,7 @@ class _Sample:
     @cached_property
     def n_levels(self) -> tuple[int, ...]:
         """How many levels each column has: two for a flag, none for a number."""
-        scaling = next(iter(self.scalings.values()))
-        return (*self.inputs.n_levels, *(2 for _ in scaling.flagged))
+        return levels_of(self.inputs, next(iter(self.scalings.values())))
 
     @property
     def levels(self) -> NDArray[np.bool_]:
@@ -179,17 +188,18 @@ class _Sample:
 
     def scaled(self, blend: float) -> NDArray[np.float64]:
         """Return what length scales are learned on; a missing level is one more level."""
-        seen = self._see(blend)
+        seen = self.see(blend)
         fill = np.where(self.levels, -1.0, seen.middles)
         return np.where(np.isnan(seen.X), fill, seen.X)
 
-    def _see(self, blend: float) -> _Seen:
+    def see(self, blend: float) -> _Seen:
         """Return the rows as a scaling shows them, numbers in units of their range."""
         scaling = self.scalings[blend]
         X = np.asarray(scaling.apply(self.rows.X, apart=False))
         low, high = np.zeros(X.shape[1]), np.ones(X.shape[1])
         # Beside what is scaled to the unit interval there is what users scaled.
         own = [len(values) == 1 for values in scaling.values] + [False] * len(scaling.flagged)
+        own += [True] * (scaling.n_columns - len(own))  # directions have ranges of their own
         if any(own):
             least, greatest, _ = column_ranges(X)
             low, high = np.where(own, least, low), np.where(own, greatest, high)
@@ -239,7 +249,7 @@ class _Sample:
 
     def _axes(self, blend: float, evidence: Evidence) -> list[_Number | _Category]:
         """Return what is known of each column besides how finely it is to be resolved."""
-        seen, lengths, weight = self._see(blend), evidence.length_scales, self.rows.weight
+        seen, lengths, weight = self.see(blend), evidence.length_scales, self.rows.weight
         axes: list[_Number | _Category] = []
         for d, n_levels in enumerate(self.n_levels):
             if n_levels:
@@ -372,7 +382,7 @@ def short_tables(
     scaling, used = features.scaling, features.layout.inputs
     scaled = np.asarray(scaling.apply(X, apart=False))
     of_gaps = dict(zip(scaling.flagged, scaling.ends, strict=True))
-    n_levels = (*inputs.n_levels, *(2 for _ in scaling.flagged))
+    n_levels = levels_of(inputs, scaling)
     axes: dict[int, tuple[NDArray[np.float64], tuple[float, float]]] = {}
     distance = np.zeros((min(len(X), _PAIRED_ROWS),) * 2)
     for d, (x, each) in enumerate(zip(scaled.T, used, strict=True)):
@@ -410,6 +420,13 @@ def short_tables(
     return TensorLayout((MercerFeatures("matern12", length),), layout)
 
 
+def levels_of(inputs: Inputs, scaling: InputScaling) -> tuple[int, ...]:
+    """Return how many levels each column of scaled rows has: two for a flag, none for a number."""
+    flags = (2,) * len(scaling.flagged)
+    n_directions = scaling.n_columns - len(inputs) - len(flags)
+    return (*inputs.n_levels, *flags, *(0,) * n_directions)
+
+
 def has_heavy_tails(y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.bool_]:
     """Return which targets have rows so far out that a Gaussian process follows little else.
 
@@ -435,9 +452,23 @@ def _constant() -> Table:
     return Table.mercer("rbf", 1e4, n_basis=1, middle=0.5)
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A kernel of scaled inputs, and how well it explains some rows.
+
+    `value` is the log evidence and the log density of rows left out, for each row and target.
+    """
+
+    blend: float
+    scaling: InputScaling
+    evidence: Evidence
+    trust: Trust | None
+    value: float
+
+
 def _choose_kernels(
-    sample: _Sample, workers: Workers, many: bool
-) -> list[tuple[float, Evidence, Trust | None, float]]:
+    sample: _Sample, workers: Workers, many: bool, may_turn: bool
+) -> list[tuple[_Way, float]]:
     """Return scalings and kernels, best first: judged on few rows, then learned from more.
 
     With each comes what it gains over noise alone, in units of log evidence.
@@ -466,18 +497,67 @@ def _choose_kernels(
         for warm, prior in starts
     ]
     learned = workers.map(lambda climb: _learn(more, *climb), climbs)
-    best: dict[tuple[float, str], tuple[float, Evidence, Trust | None]] = {}
-    for (blend, *_), each in zip(climbs, learned, strict=True):
-        key = blend, each[1].kernel
-        if key not in best or each[0] > best[key][0]:
+    best: dict[tuple[float, str], _Way] = {}
+    for each in learned:
+        key = each.blend, each.evidence.kernel
+        if key not in best or each.value > best[key].value:
             best[key] = each
-    ranked = sorted(best.items(), key=lambda each: -each[1][0])
+    ways = list(best.values())
+    if may_turn:
+        ways = _turn(more, ways, workers)
     y, noise = more.y, noise_evidence(more.y, more.rows.weight)
     # Where rows are many, most that judge are others.
     return [
-        (blend, e, trust, np.inf if many else y.size * (e.value - noise))
-        for (blend, _), (_, e, trust) in ranked
+        (way, np.inf if many else y.size * (way.evidence.value - noise))
+        for way in sorted(ways, key=lambda way: -way.value)
     ]
+
+
+def _turn(sample: _Sample, ways: list[_Way], workers: Workers) -> list[_Way]:
+    """Return ways with directions, where these explain rows much better.
+
+    The Gaussian kernel, which finds them, is asked first.
+    """
+    is_filled = any(scaling.filling is not None for scaling in sample.scalings.values())
+    n_numbers = int((~sample.levels).sum())
+    if is_filled or sample.has_labels or not 2 <= n_numbers <= _MOST_TURNED:
+        return ways
+    enough = max(_GAIN_OF_DIRECTIONS, _GAIN_OF_A_ROW * sample.y.size)
+
+    def gain(turned: _Way, way: _Way) -> float:
+        return sample.y.size * (turned.value - way.value)
+
+    first = next(way for way in ways if way.evidence.kernel == "rbf")
+    found = {first.evidence.kernel: _along_directions(sample, first, first)}
+    if gain(found["rbf"], first) < _FIRST_GAIN * enough:
+        return ways
+    others = [way for way in ways if way is not first]
+    turned = workers.map(lambda way: _along_directions(sample, way, first), others)
+    found |= {way.evidence.kernel: way for way in turned}
+    gains = [gain(found[way.evidence.kernel], way) for way in ways]
+    if max(gains) < enough:
+        return ways
+    return [
+        found[way.evidence.kernel] if gained > _LEAST_GAIN * enough else way
+        for way, gained in zip(ways, gains, strict=True)
+    ]
+
+
+def _along_directions(sample: _Sample, way: _Way, smooth: _Way) -> _Way:
+    """Return a way that also sees the directions of a smooth one."""
+    blend, weight = way.blend, sample.rows.weight
+    if smooth.blend != blend:
+        smooth = _learn(sample, blend, "rbf", way.trust, None, False)
+    seen = sample.see(blend)
+    V = leading_directions(sample.scaled(blend), sample.y, smooth.evidence, weight, sample.levels)
+    span = np.where((seen.high > seen.low) & ~sample.levels, seen.high - seen.low, 1.0)
+    turned = replace(sample, scalings={blend: replace(way.scaling, directions=V / span[:, None])})
+    # As before: one climb goes on, the other begins afresh.
+    lengths = np.append(way.evidence.length_scales, np.full(V.shape[1], _NO_DIRECTION))
+    starts = [(replace(way.evidence, length_scales=lengths), False), (None, True)]
+    kernel = way.evidence.kernel
+    climbs = [_learn(turned, blend, kernel, way.trust, *start) for start in starts]
+    return max(climbs, key=lambda each: each.value)
 
 
 def _doubt_gaps(
@@ -496,8 +576,8 @@ def _doubt_gaps(
         )
         for ratio in _RATIOS
     )
-    ratio, (_, evidence, _) = max(zip(_RATIOS, tried, strict=True), key=lambda each: each[1][0])
-    return blend, evidence, trust_of(scaling, chances, evidence, ratio)
+    ratio, best = max(zip(_RATIOS, tried, strict=True), key=lambda each: each[1].value)
+    return blend, best.evidence, trust_of(scaling, chances, best.evidence, ratio)
 
 
 def _learn(
@@ -508,7 +588,7 @@ def _learn(
     start: Evidence | None,
     sparse: bool,
     max_evaluations: int = 20,
-) -> tuple[float, Evidence, Trust | None]:
+) -> _Way:
     """Return how good a kernel is and what more rows say of it, with what they are trusted by.
 
     The evidence alone is partial to kernels that are sure of themselves; leaving rows out
@@ -530,4 +610,4 @@ def _learn(
     value = evidence.value + leave_one_out(X, y, evidence, weight, sample.levels)
     # Noise is that of a usual row without gaps.
     noise = evidence.noise * float(weight.mean() / usual.mean())
-    return value, replace(evidence, noise=noise), trust
+    return _Way(blend, sample.scalings[blend], replace(evidence, noise=noise), trust, value)

@@ -180,7 +180,7 @@ def _check_member(member: Any, n_inputs: int, n_targets: int) -> None:
         and len(layout.maps) > 0
         and all(isinstance(each, FeatureMap) for each in layout.maps)
         and isinstance(layout.n_basis, tuple)
-        and len(layout.n_basis) == n_inputs + len(member.inputs.flagged)
+        and len(layout.n_basis) == member.inputs.n_columns
         and all(type(size) is int and size >= 1 for size in layout.n_basis)
         and _is_real(model.map_weights, len(layout.maps)),
         "its feature maps do not fit its inputs or weights.",
@@ -264,6 +264,8 @@ def _check_input_scaling(scaling: InputScaling, n_inputs: int) -> None:
         sound = sound and len(knots) > 0 and bool((np.diff(knots) > 0).all())
     sound = sound and _fills(scaling.filling, scaling.flagged, n_inputs)
     sound = sound and _are_ends(scaling.ends, len(scaling.flagged))
+    sound = sound and _are_directions(scaling.directions, n_inputs)
+    sound = sound and (scaling.directions is None or scaling.filling is None)
     _require(sound, "the scaling of its inputs does not hold together.")
 
 
@@ -312,6 +314,15 @@ def _are_ends(ends: Any, n_flagged: int) -> bool:
         )
         and len(ends) in (0, n_flagged)
     )
+
+
+def _are_directions(directions: Any, n_inputs: int) -> bool:
+    """Whether directions say of each input how much it counts, or there are none."""
+    if directions is None:
+        return True
+    sound = isinstance(directions, np.ndarray) and directions.ndim == 2
+    sound = sound and len(directions) == n_inputs
+    return bool(sound and _is_real(directions.reshape(-1)))
 
 
 def _check_target_scaling(scaling: Any, single_target: Any) -> None:

@@ -68,7 +68,7 @@ _NAMES_IN_FILES = {"Model": {"map_weights": "weights"}}
 # Fields that they do not know; a file has them where they say something.
 _YOUNGER: dict[str, dict[str, Any]] = {
     "CorePosterior": {"curve": None},  # made again when it is asked for
-    "InputScaling": {"filling": None, "flagged": (), "ends": ()},
+    "InputScaling": {"filling": None, "flagged": (), "ends": (), "directions": None},
     "PosteriorScale": {"span": (0.0, 1.0)},
     "Table": {"has_filled": False},
 }
@@ -85,7 +85,11 @@ def _fields_of(record: Any) -> dict[str, Any]:
     kind = _NAMES[type(record)]
     names, younger = _NAMES_IN_FILES.get(kind, {}), _YOUNGER.get(kind, {})
     values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-    silent = {name for name, value in younger.items() if values[name] == value}
+    silent = {
+        name
+        for name, value in younger.items()
+        if type(values[name]) is type(value) and values[name] == value
+    }
     return {names.get(n, n): value for n, value in values.items() if n not in silent}
 
 
