@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polyadic.cli.sure import Sureness
 from polyadic.rows.holdout import row_hash
-from polyadic.rows.scores import Evaluation
+from polyadic.rows.scores import Evaluation, count_below, log_losses
 
 MAX_KEPT = 2000
 """Pairs of target and prediction that a model file keeps for its report."""
@@ -127,13 +127,12 @@ class ClassComparison:
         self.rows += len(actual)
         self.n_unknown += int((actual < 0).sum())
         predicted, actual = predicted[actual >= 0], actual[actual >= 0]
-        p = np.clip(predicted, np.finfo(np.float64).eps, 1.0)
-        self._loss -= float(np.log(p[np.arange(len(p)), actual]).sum())
+        self._loss += float(log_losses(actual, predicted).sum())
         self._hits += int((predicted.argmax(axis=1) == actual).sum())
         self._counts += np.bincount(actual, minlength=len(self._counts))
         self._pairs.add(np.column_stack([actual, predicted]))
         if len(self._counts) == 2:
-            odds = np.clip(np.log(p[:, 1]) - np.log(p[:, 0]), -_REACH, _REACH)
+            odds = log_losses(0, predicted) - log_losses(1, predicted)
             place = np.rint((odds / _REACH + 1) / 2 * (_N_BINS - 1)).astype(np.int64)
             for label, bins in enumerate(self._scores):
                 bins += np.bincount(place[actual == label], minlength=_N_BINS)
@@ -173,8 +172,7 @@ class ClassComparison:
         if len(self._counts) != 2 or not self._counts.all():
             return None
         first, second = self._scores
-        below = np.cumsum(first) - first / 2
-        return float(second @ below) / (int(self._counts[0]) * int(self._counts[1]))
+        return float(second @ count_below(first)) / (int(self._counts[0]) * int(self._counts[1]))
 
     def notes(self) -> dict[str, Any]:
         """Return what was measured, and places and probabilities of some rows for pictures."""

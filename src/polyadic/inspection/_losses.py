@@ -13,6 +13,7 @@ from scipy.special import xlogy
 from sklearn.base import is_classifier
 
 from polyadic.model.losses import Huber
+from polyadic.rows.scores import log_losses
 
 Array = NDArray[np.float64]
 
@@ -93,7 +94,4 @@ def _gamma(y: Array, predicted: Array) -> Array:
 
 
 def _log_loss(y: Array, predicted: Array) -> Array:
-    """Return −log of the probability of each row's class, given by its place."""
-    places = np.broadcast_to(y.astype(np.intp), predicted.shape[:-1])[..., None]
-    own = np.take_along_axis(predicted, places, axis=-1)[..., 0]
-    return np.asarray(-np.log(np.maximum(own, np.finfo(float).tiny)))
+    return log_losses(y.astype(np.intp), predicted)

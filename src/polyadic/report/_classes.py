@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from polyadic.report._baselines import compare
 from polyadic.report._coverage import wilson
 from polyadic.report._subject import Subject, Tell, say_nothing
+from polyadic.rows.scores import count_below, log_losses
 
 N_BINS = 15
 """Parts of the probabilities from 0 to 1 that calibration is measured in."""
@@ -147,9 +147,7 @@ def _measure_baseline(subject: Subject, baseline: Any) -> ClassMeasured:
 
 def measure_classes(name: str, actual: NDArray[np.int64], p: NDArray[np.float64]) -> ClassMeasured:
     """Return the measures of probabilities, with their standard errors."""
-    n_rows = len(actual)
-    own = np.maximum(p[np.arange(n_rows), actual], np.finfo(float).tiny)
-    loss, right = -np.log(own), p.argmax(axis=1) == actual
+    loss, right = log_losses(actual, p), p.argmax(axis=1) == actual
     areas = [_find_area(actual == place, p[:, place]) for place in range(p.shape[1])]
     # The second of two classes has the area of the first.
     there = [each for each in areas[-1 if p.shape[1] == 2 else 0 :] if each is not None]
@@ -175,10 +173,10 @@ def _find_area(
     n_class, n_other = int(is_class.sum()), int((~is_class).sum())
     if not n_class or not n_other:
         return None
-    ranks = rankdata(score)
-    ahead = np.empty(len(score))
-    ahead[is_class] = (ranks[is_class] - rankdata(score[is_class])) / n_other
-    ahead[~is_class] = 1 - (ranks[~is_class] - rankdata(score[~is_class])) / n_class
+    scores, place = np.unique(score, return_inverse=True)
+    own, others = (np.bincount(place[of], minlength=len(scores)) for of in (is_class, ~is_class))
+    ahead_of_others = count_below(others)[place] / n_other
+    ahead = np.where(is_class, ahead_of_others, 1 - count_below(own)[place] / n_class)
     area = float(ahead[is_class].mean())
     share = np.where(is_class, n_class, n_other) / len(score)
     return area, (ahead - area) / share

@@ -11,6 +11,32 @@ from numpy.typing import NDArray
 from polyadic.rows.arrays import on_host
 from polyadic.rows.scaling import Moments
 
+_LEAST_PROBABILITY = np.finfo(np.float64).eps  # as in scikit-learn
+
+
+def log_losses(places: Any, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return −log of the probability of each row's class.
+
+    Parameters
+    ----------
+    places : array_like of int
+        Of the rows' classes among all; broadcast to the rows.
+    probabilities : ndarray
+        With a last axis of classes.  None counts as zero: a class that was held impossible costs
+        36, not infinitely much.
+    """
+    of_rows = np.broadcast_to(places, probabilities.shape[:-1])[..., None]
+    own = np.take_along_axis(probabilities, of_rows, axis=-1)[..., 0]
+    return np.asarray(-np.log(np.maximum(own, _LEAST_PROBABILITY)))
+
+
+def count_below(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how many rows score less than each score, from how many have it; ties are halves.
+
+    An area under the ROC curve is the mean of this for other classes, over the rows of a class.
+    """
+    return np.asarray(np.cumsum(counts) - counts / 2)
+
 
 @dataclass(frozen=True)
 class Hits:
