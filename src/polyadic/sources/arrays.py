@@ -29,7 +29,7 @@ from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
 from polyadic.sources import Measure, Predicts
-from polyadic.sources.data import Data
+from polyadic.sources.data import Data, MemoryStore
 
 A = TypeVar("A")
 
@@ -111,7 +111,7 @@ def bring_few(data: Data, scale_inputs: bool) -> Data:
         return replace(here, n_dropped=data.n_dropped, is_remote=data.is_remote)
 
 
-class ArrayStore:
+class ArrayStore(MemoryStore):
     """Rows in memory, or on a device.
 
     Parameters
@@ -174,7 +174,7 @@ class ArrayStore:
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
         if np.prod(self.rows.X.shape) > _SEVERAL_VIEWS:  # piece by piece, maybe on a device
-            return self.reduce("loss", partial(view.loss_sum, respond=respond))
+            return super().loss(view, respond)
         sight = self._sight(view)
         return view.loss_sum(self.rows, 0, sight.remember(respond), sight.scaled())
 

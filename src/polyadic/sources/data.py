@@ -55,6 +55,7 @@ class Store(Protocol):
 
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
+        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> Store:
         """Return the rows of a part, where they are."""
@@ -262,7 +263,7 @@ class RowsUnderLoss(LossRows):
         return replace(self.view, around=member, caution=caution)
 
 
-class PartStore:
+class PartStore(Store):
     """The rows of a part of another store, which stay where they are."""
 
     def __init__(self, whole: Store, part: Part) -> None:
@@ -288,10 +289,6 @@ class PartStore:
     def responder(self, compute: Compute) -> Respond:
         """Return what says, where the rows are, how a model responds to them."""
         return self._whole.responder(compute)
-
-    def loss(self, view: View, respond: Respond) -> LossSum:
-        """Return the loss of the model that a view is around."""
-        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> Store:
         """Return the rows of another part: this one's subsets are parts themselves."""

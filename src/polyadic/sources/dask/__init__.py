@@ -29,7 +29,6 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
 from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
-from polyadic.model.losses import LossSum
 from polyadic.model.normal import NormalEquations
 from polyadic.rows.holdout import Part
 from polyadic.rows.inputs import Inputs
@@ -44,7 +43,7 @@ from polyadic.sources.dask.inputs import partitions
 from polyadic.sources.dask.predictions import evaluate, predict_lazily
 from polyadic.sources.dask.tables import LazyTable
 from polyadic.sources.dask.worker import Setup, Stale, Step
-from polyadic.sources.data import Data, PartStore
+from polyadic.sources.data import Data, PartStore, Store
 
 __all__ = ["DaskSamples", "DaskSource", "DaskStore"]
 
@@ -142,7 +141,7 @@ def _load(parts: list[tuple[Any, Any, Any]], names: Sequence[str], *, gaps: bool
     return Cluster(client, parts, names, gaps=gaps)
 
 
-class DaskStore:
+class DaskStore(Store):
     """Rows of positive weight on a cluster, kept on the workers until `close`.
 
     Parameters
@@ -192,10 +191,6 @@ class DaskStore:
     def responder(self, compute: Compute) -> Respond:
         """Return what says, on the workers, how a model responds to rows."""
         return compute.spec.predict
-
-    def loss(self, view: View, respond: Respond) -> LossSum:
-        """Return the loss of the model that a view is around."""
-        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> PartStore:
         """Return the rows of a part, which stay on the workers."""

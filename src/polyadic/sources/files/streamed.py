@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from polyadic.compute import Compute
 from polyadic.features import TensorLayout
 from polyadic.model.als import Samples
-from polyadic.model.losses import LossSum
 from polyadic.rows.copies import number_rows
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows, concatenate_rows
@@ -23,7 +22,7 @@ from polyadic.samples import memory_usage
 from polyadic.samples.disk import Reading, StreamSamples
 from polyadic.sources import Measure, Predicts
 from polyadic.sources.arrays import ArrayStore, bring_few
-from polyadic.sources.data import Data, PartStore
+from polyadic.sources.data import Data, PartStore, Store
 from polyadic.sources.files.row_source import Batch, RowSource
 
 A = TypeVar("A")
@@ -97,7 +96,7 @@ class FileSource:
             raise ValueError("The source of rows names no target. Pass target=… to open_rows.")
 
 
-class FileStore:
+class FileStore(Store):
     """The rows of a source that have a positive weight.
 
     Parameters
@@ -161,10 +160,6 @@ class FileStore:
     def responder(self, compute: Compute) -> Respond:
         """Return what says how a model responds to rows."""
         return compute.predict
-
-    def loss(self, view: View, respond: Respond) -> LossSum:
-        """Return the loss of the model that a view is around."""
-        return self.reduce("loss", partial(view.loss_sum, respond=respond))
 
     def restrict(self, part: Part) -> PartStore:
         """Return the rows of a part, which stay on disk."""
