@@ -100,6 +100,14 @@ class Part:
         return Part(self.seed, self.above, min(upto, self.upto))
 
 
+def explain_empty_part() -> ValueError:
+    """Return the error of a fit that needs a part of the rows, where none lies in it."""
+    return ValueError(
+        "A part of the rows that a fit needs is empty: rows are too few to hold some out or to "
+        "subsample. Pass early_stopping=False and subsample=None."
+    )
+
+
 def hash_rows(X: Any, y: Any, groups: Any, seed: int) -> Any:
     """Return the hash by which rows are held out: of their group, or else of their values."""
     return row_hash([X, y] if groups is None else [groups], seed)

@@ -25,6 +25,7 @@ from polyadic.model.als import Samples
 from polyadic.model.conjugate import CoreSketch, GramProduct
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
+from polyadic.rows.holdout import explain_empty_part
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.samples import memory_usage
 from polyadic.samples.placement import MemoryPlan, auto_chunk_size, iterating_is_cheaper
@@ -41,12 +42,6 @@ _COPIES = 5
 _READ, _ROUND_TRIP = 5e8, 1e-3
 # Rows that are enough to have everything compiled and loaded before memory is measured.
 _FEW_ROWS = 256
-
-
-_NO_ROWS = (
-    "A part of the rows that a fit needs is empty: rows are too few to hold some out or to "
-    "subsample. Pass early_stopping=False and subsample=None."
-)
 
 
 @dataclass(frozen=True)
@@ -193,7 +188,7 @@ class StreamSamples:
             with closing(self._reading.batches()) as batches:
                 total = self._compute.workers.sum(lambda batch: sums(read(batch)), batches)
         if total is None:
-            raise ValueError(_NO_ROWS)
+            raise explain_empty_part()
         return total
 
     def _settle(self, rank: int) -> None:
@@ -266,7 +261,7 @@ class StreamSamples:
             few = (self._reading.rows(batch).take(slice(0, _FEW_ROWS)) for batch in batches)
             rows = next((rows for rows in few if len(rows)), None)
         if rows is None:
-            raise ValueError(_NO_ROWS)
+            raise explain_empty_part()
         samples = self._piecewise.samples(rows, self.layout)
         samples.start(self._cores)
         samples.normal_equations(0, np.ones(len(self.layout.maps)))

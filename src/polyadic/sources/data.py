@@ -23,7 +23,7 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import LossRows, Model, Samples, Targets
 from polyadic.model.losses import Loss, LossSum
 from polyadic.rows.arrays import on_host
-from polyadic.rows.holdout import EXACT_ROWS, Part, split, subset_of
+from polyadic.rows.holdout import EXACT_ROWS, Part, explain_empty_part, split, subset_of
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
@@ -273,10 +273,7 @@ class PartStore(Store):
         """Add what `function` makes of each piece that has rows of the part."""
         total = self._whole.reduce(name, partial(_apply_to_part, self._part, function))
         if total.value is None:
-            raise ValueError(
-                "A part of the rows that a fit needs is empty: rows are too few to hold some out "
-                "or to subsample. Pass early_stopping=False and subsample=None."
-            )
+            raise explain_empty_part()
         return total.value
 
     def samples(

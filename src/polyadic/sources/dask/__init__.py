@@ -30,7 +30,7 @@ from polyadic.model.als import Samples
 from polyadic.model.conjugate import CoreSketch
 from polyadic.model.cpd import Cores
 from polyadic.model.normal import NormalEquations
-from polyadic.rows.holdout import Part
+from polyadic.rows.holdout import Part, explain_empty_part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.statistics import summarise
@@ -303,9 +303,7 @@ class DaskSamples:
         if isinstance(answer, Stale):
             answer = ask(whole=True)
         if answer is None:
-            raise ValueError(
-                "A part of the rows has none in it. Raise `subsample` or `validation_fraction`."
-            )
+            raise explain_empty_part()
         assert isinstance(answer, kind)
         self._before, self._changes = self._version, []
         return answer
