@@ -24,6 +24,7 @@ from polyadic.model.als import Samples
 from polyadic.model.cpd import Cores
 from polyadic.model.posterior import CorePosterior
 from polyadic.rows.arrays import array_namespace
+from polyadic.rows.holdout import explain_empty_part
 from polyadic.rows.rows import Rows
 from polyadic.samples.memory import MemorySamples, slices
 from polyadic.samples.placement import MemoryPlan, auto_chunk_size
@@ -207,6 +208,8 @@ class Compute:
             Returns rows in their own units as the fit sees them: all at once in memory, chunk
             by chunk on a device.
         """
+        if not len(rows):
+            raise explain_empty_part()
         if self.device_samples is not None:
             return self.device_samples(rows, layout, self.chunk_size, self.memory, see)
         rows = rows if see is None else see(rows)

@@ -12,8 +12,9 @@ import pytest
 
 from polyadic.compute import ComputeSpec
 from polyadic.engines.reference import ReferenceEngine
-from polyadic.model.als import Model
+from polyadic.model.als import Model, mean_error
 from polyadic.model.losses import Logistic, Multinomial, Poisson, Quantile
+from polyadic.rows.holdout import Part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.view import Member
@@ -95,10 +96,13 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(
+EVERYWHERE = pytest.mark.parametrize(
     "place",
     [pytest.param(each, marks=pytest.mark.cluster if each == "dask" else ()) for each in PLACES],
 )
+
+
+@EVERYWHERE
 @pytest.mark.parametrize("problem", CHOSEN, ids=lambda problem: problem.name)
 @pytest.mark.parametrize("name", LOSSES)
 def test_rows_under_a_loss_are_the_same_everywhere(request, name, problem, place):
@@ -143,6 +147,23 @@ def test_rows_under_a_loss_are_the_same_everywhere(request, name, problem, place
                 for core in (0, len(problem.cores) - 1):
                     sums = [each.normal_equations(core, problem.weights) for each in (mine, oracle)]
                     assert_same(*sums, 1e-9)
+    data.close()
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("loss", [None, LOSSES["logistic"]], ids=["squares", "logistic"])
+def test_a_part_without_rows_is_told(request, place, loss):
+    """Few rows that differ may all be on one side of the hash that cuts many."""
+    problem, (store, engine, chunk_size) = CHOSEN[0], PLACES[place]
+    if engine == "torch":
+        pytest.importorskip("torch", reason="the PyTorch engine needs torch")
+    data = store(request, rows_of(problem, LOSSES["logistic"])).under(loss)
+    model, nowhere = Model((problem.cores,), problem.weights), Part(0, above=7, upto=7)
+    error_of = mean_error if loss is None else RowsUnderLoss.loss
+    told = pytest.raises(ValueError, match="A part of the rows that a fit needs is empty")
+    spec = ComputeSpec(engine, chunk_size=chunk_size, n_jobs=1)
+    with data.open_compute(spec) as compute, told:
+        error_of(data.targets(compute, problem.layout, nowhere), model)
     data.close()
 
 

@@ -103,8 +103,8 @@ class Part:
 def explain_empty_part() -> ValueError:
     """Return the error of a fit that needs a part of the rows, where none lies in it."""
     return ValueError(
-        "A part of the rows that a fit needs is empty: rows are too few to hold some out or to "
-        "subsample. Pass early_stopping=False and subsample=None."
+        "A part of the rows that a fit needs is empty: too few of them differ to hold some out or "
+        "to subsample. Pass early_stopping=False and subsample=None."
     )
 
 

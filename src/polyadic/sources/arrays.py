@@ -23,7 +23,7 @@ from polyadic.rows.copies import (
     separate_copies,
     take_some,
 )
-from polyadic.rows.holdout import EXACT_ROWS, Part
+from polyadic.rows.holdout import EXACT_ROWS, Part, explain_empty_part
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import summarise
@@ -173,6 +173,8 @@ class ArrayStore(MemoryStore):
 
     def loss(self, view: View, respond: Respond) -> LossSum:
         """Return the loss of the model that a view is around."""
+        if not len(self.rows):
+            raise explain_empty_part()
         if np.prod(self.rows.X.shape) > _SEVERAL_VIEWS:  # piece by piece, maybe on a device
             return super().loss(view, respond)
         sight = self._sight(view)
