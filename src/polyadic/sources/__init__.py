@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
+from polyadic.samples.workers import A
 from polyadic.sources.data import Data
-
-A = TypeVar("A")
 
 # Sums up (targets, predictions, weights) of some rows in a value that adds up.
 Measure = Callable[[Any, Any, Any], A]

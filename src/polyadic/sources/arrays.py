@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial, reduce
-from operator import add
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +27,9 @@ from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
+from polyadic.samples.workers import A, add_up
 from polyadic.sources import Measure, Predicts
 from polyadic.sources.data import Data, MemoryStore
-
-A = TypeVar("A")
 
 _PIECE = 2**25  # numbers that are looked at at a time
 # Up to so many numbers the rows are kept as several views show them, beyond as one does.
@@ -130,8 +128,9 @@ class ArrayStore(MemoryStore):
 
     def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
         """Add what `function` makes of each piece of rows."""
-        parts: Iterator[Any] = (function(piece, first) for first, piece in self._pieces())
-        total: A = reduce(add, parts)
+        total = add_up(function(piece, first) for first, piece in self._pieces())
+        if total is None:
+            raise explain_empty_part()
         return total
 
     def _pieces(self) -> Iterator[tuple[int, Rows]]:

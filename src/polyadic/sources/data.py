@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
 from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summarise
 from polyadic.rows.view import Member, Respond, View
-
-A = TypeVar("A")
+from polyadic.samples.workers import A
 
 _START_ROWS = 250_000  # rows that the start of a loss is taken from
 
@@ -316,7 +315,7 @@ class _Maybe(Generic[A]):
     def __add__(self, other: _Maybe[A]) -> _Maybe[A]:
         if self.value is None or other.value is None:
             return other if self.value is None else self
-        return _Maybe(self.value + other.value)  # type: ignore[operator]
+        return _Maybe(self.value + other.value)
 
 
 def _apply_to_part(

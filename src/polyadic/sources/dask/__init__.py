@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -36,6 +36,7 @@ from polyadic.rows.rows import Rows, concatenate_rows
 from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
 from polyadic.samples.placement import iterating_is_cheaper, parse_bytes
+from polyadic.samples.workers import A
 from polyadic.sources import Measure, Predicts
 from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.dask import worker
@@ -46,8 +47,6 @@ from polyadic.sources.dask.worker import Setup, Stale, Step
 from polyadic.sources.data import Data, PartStore, Store
 
 __all__ = ["DaskSamples", "DaskSource", "DaskStore"]
-
-A = TypeVar("A")
 
 # Seconds until a question is answered, about, and bytes of sums that travel a second.
 _ROUND_TRIP, _SENT = 20e-3, 1e8

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyadic.sources.dask.inputs import as_numbers, partition_sizes, partitions
-from polyadic.sources.dask.worker import add_up
+from polyadic.sources.dask.worker import add_delayed
 from polyadic.sources.labels import Classes, LabelColumn, Labels
 
 
@@ -21,7 +21,7 @@ def learn_labels(X: Any, y: Any, sample_weight: Any) -> Labels:
     """Return how much the rows of each label weigh, after one pass over labels and weights."""
     look = dask.delayed(_labels_of, pure=False)
     parts = partitions(X, y, sample_weight, tables=True, labels=True)
-    found: Labels = add_up(
+    found: Labels = add_delayed(
         [look(number, labels, weight) for number, (_, labels, weight) in enumerate(parts)]
     )
     return found

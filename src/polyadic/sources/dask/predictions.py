@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 from uuid import uuid4
 
 import dask
 import numpy as np
 from numpy.typing import NDArray
 
+from polyadic.samples.workers import A
 from polyadic.sources import Measure, Predicts
 from polyadic.sources.dask.inputs import as_numbers, load_chunk, make_rows_whole
 from polyadic.sources.dask.tables import LazyTable, encode_partition, unseen_gaps
-from polyadic.sources.dask.worker import add_up
+from polyadic.sources.dask.worker import add_delayed
 from polyadic.sources.schema import Schema, Surprises
-
-A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,7 @@ class Scored(Generic[A]):
     surprises: Surprises
 
     def __add__(self, other: Scored[A]) -> Scored[A]:
-        value: Any = self.value
-        return Scored(value + other.value, self.surprises + other.surprises)
+        return Scored(self.value + other.value, self.surprises + other.surprises)
 
 
 def predict_lazily(predictor: Predicts, table: LazyTable) -> Any:
@@ -62,7 +60,7 @@ def evaluate(
         look(number, *part, dask_key_name=f"polyadic-score-{token}-{number}")
         for number, part in enumerate(parts)
     ]
-    total: Scored[A] | None = add_up(answers)
+    total: Scored[A] | None = add_delayed(answers)
     if total is None:
         raise ValueError("`X` must have at least one row of positive weight, got none.")
     return total

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polyadic.sources.columns import take_rows
 from polyadic.sources.dask.inputs import as_numbers, holds_numbers, make_rows_whole, partitions
-from polyadic.sources.dask.worker import add_up
+from polyadic.sources.dask.worker import add_delayed
 from polyadic.sources.schema import Encoded, Schema, Surprises
 from polyadic.sources.survey import Survey, named_columns
 
@@ -32,7 +32,7 @@ def learn_lazily(
         look(rows, weight, categorical_features)
         for rows, _, weight in partitions(X, y, sample_weight, tables=True)
     ]
-    survey: Survey | None = add_up(parts)
+    survey: Survey | None = add_delayed(parts)
     if survey is None:
         raise ValueError("`X` must have at least one row of positive weight, got none.")
     return survey.schema(), survey.doubts()

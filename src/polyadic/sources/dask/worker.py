@@ -11,10 +11,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import count
-from operator import add
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import dask
@@ -29,10 +27,8 @@ from polyadic.rows.copies import number_rows
 from polyadic.rows.holdout import Part
 from polyadic.rows.rows import Rows
 from polyadic.rows.view import View
-from polyadic.samples.workers import Workers
+from polyadic.samples.workers import A, Workers, add_up
 from polyadic.sources.arrays import ArrayStore
-
-A = TypeVar("A")
 
 # Row numbers of a partition start at its number times this, whatever sizes the others have.
 _PARTITION_ROWS = 2**40
@@ -210,11 +206,10 @@ def add_in_order(parts: Sequence[Any]) -> Any:
     """Add answers in their order; None is left out, and a stale one makes the sum stale."""
     if any(isinstance(part, Stale) for part in parts):
         return Stale()
-    present = [part for part in parts if part is not None]
-    return reduce(add, present) if present else None
+    return add_up(parts)
 
 
-def add_up(parts: list[Any], name: str = "sum") -> Any:
+def add_delayed(parts: list[Any], name: str = "sum") -> Any:
     """Return the sum of delayed answers, added up where they are; None where all are none."""
     token, turns = uuid4().hex, count()
     together = dask.delayed(add_in_order, pure=False)

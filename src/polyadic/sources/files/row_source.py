@@ -19,6 +19,7 @@ from polyadic.rows import holdout
 from polyadic.rows.holdout import Part, row_hash
 from polyadic.rows.inputs import Inputs
 from polyadic.samples.prefetch import read_ahead
+from polyadic.samples.workers import add_up
 from polyadic.sources.files.encoding import Tally, encode_batch, gaps_of, kinds_of
 from polyadic.sources.files.row_files import (
     NUMBER,
@@ -132,11 +133,12 @@ class RowSource:
                 counts = values[-1] > 0 if has_weight else slice(None)
                 gaps += np.isnan(values[: len(self.names), counts]).sum(axis=1)
             return Schema.of_numbers(self.names, len(self.names), gaps), []
-        total, tally = None, Tally(len(self.names))
-        for file in self._files:
-            for batch in self._checked(file, tally):
-                part = self._survey(file, batch, categorical_features)
-                total = part if total is None else total + part
+        tally = Tally(len(self.names))
+        total = add_up(
+            self._survey(file, batch, categorical_features)
+            for file in self._files
+            for batch in self._checked(file, tally)
+        )
         self._last[:] = [tally]
         if total is None:
             return Schema.of_numbers(self.names, len(self.names)), []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,11 @@ from polyadic.rows.statistics import summarise
 from polyadic.rows.view import Respond, View, usual_view
 from polyadic.samples import memory_usage
 from polyadic.samples.disk import Reading, StreamSamples
+from polyadic.samples.workers import A, add_up
 from polyadic.sources import Measure, Predicts
 from polyadic.sources.arrays import ArrayStore, bring_few
 from polyadic.sources.data import Data, PartStore, Store
 from polyadic.sources.files.row_source import Batch, RowSource
-
-A = TypeVar("A")
 
 # Estimated bytes that compiled code, chunks and sums take besides the state of a search.
 _BESIDE_STATE = 150e6
@@ -81,15 +80,14 @@ class FileSource:
     def evaluate(self, predictor: Predicts, measure: Measure[A]) -> A:
         """Return how good the predictions are."""
         self._require_target()
-        total: Any = None
-        for batch, predicted in self.predict_batches(predictor):
-            if batch.weight is None or batch.weight.any():
-                part = measure(batch.y, predicted, batch.weight)
-                total = part if total is None else total + part
+        total = add_up(
+            measure(batch.y, predicted, batch.weight)
+            for batch, predicted in self.predict_batches(predictor)
+            if batch.weight is None or batch.weight.any()
+        )
         if total is None:
             raise ValueError(f"{self._rows} has no row of positive weight to measure on.")
-        found: A = total
-        return found
+        return total
 
     def _require_target(self) -> None:
         if not self._rows.targets:
@@ -114,19 +112,13 @@ class FileStore(Store):
 
     def reduce(self, name: str, function: Callable[[Rows, int], A]) -> A:
         """Add what `function` makes of each batch of rows."""
-        first = 0
-        total: Any = None
         with closing(self._batches()) as batches:
-            for rows in batches:
-                part = function(rows, first)
-                total = part if total is None else total + part
-                first += len(rows)
+            total = add_up(function(rows, first) for first, rows in _count(batches))
         if total is None:
             dropped = self.source.n_dropped
             left_out = f" ({dropped} rows were left out)" if dropped else ""
             raise ValueError(f"{self.source} has no row of positive weight{left_out}.")
-        found: A = total
-        return found
+        return total
 
     def _batches(self) -> Generator[Rows]:
         """Yield the rows of positive weight; the others are no part of a fit."""
@@ -182,6 +174,14 @@ class FileStore(Store):
 
     def close(self) -> None:
         """Do nothing: nothing is held outside this process."""
+
+
+def _count(batches: Iterable[Rows]) -> Iterator[tuple[int, Rows]]:
+    """Yield batches, and how many rows come before."""
+    first = 0
+    for rows in batches:
+        yield first, rows
+        first += len(rows)
 
 
 def _see(view: View, part: Part | None, target: int, respond: Callable[..., A], rows: Rows) -> Rows:
