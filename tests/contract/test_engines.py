@@ -11,18 +11,14 @@ from operator import attrgetter
 import numpy as np
 import pytest
 
-from polyadic.compute import Compute
+from polyadic.compute import Compute, ComputeSpec
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
 from polyadic.model.posterior import CorePosterior
-from polyadic.rows.scaling import InputScaling, TargetScaling
-from polyadic.rows.view import View
 from polyadic.samples.memory import MemorySamples
 from polyadic.samples.placement import MemoryPlan
 from polyadic.samples.workers import Workers
-from polyadic.sources.files.opening import open_rows
-from polyadic.sources.files.streamed import FileSource
-from tests.contract.clusters import on_a_cluster
+from tests.contract import stores
 from tests.contract.problems import PROBLEMS
 from tests.small import slow_but
 
@@ -35,21 +31,18 @@ def in_memory(request, engine, problem, chunk_size, workers):
 
 
 def on_disk(request, engine, problem, chunk_size, workers):
-    """Write the rows to a file, in which they stay."""
-    rows, n_inputs = problem.rows, problem.rows.X.shape[1]
-    weight = [] if rows.weight is None else [rows.weight]
-    path = request.getfixturevalue("tmp_path") / "rows.npy"
-    np.save(path, np.column_stack([rows.X, rows.y, *weight]))
-    names = [f"x{index}" for index in range(n_inputs + 2)]
-    source = open_rows(path, names[-2], names[:-2], names[-1] if weight else None)
-    patch = request.getfixturevalue("monkeypatch")
-    patch.setattr(MemoryPlan, "place", lambda *_, **__: "disk")
-    patch.setattr("polyadic.sources.files.row_source._LEAST_ROWS", 100)
-    patch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 100)
-    view = View(InputScaling.identity(n_inputs), TargetScaling(np.zeros(1), np.ones(1)))
+    """Have the rows in a file, in which they stay."""
+    request.getfixturevalue("monkeypatch").setattr(MemoryPlan, "place", lambda *_, **__: "disk")
     compute = Compute(engine, chunk_size, workers)
-    (samples,) = FileSource(source).data().samples(compute, problem.layout, view=view)
-    return samples
+    return stores.samples_of(stores.on_disk(request, problem.rows), problem.layout, compute)
+
+
+def on_a_cluster(request, engine, problem, chunk_size, workers):
+    """Have a worker make an engine of the same kind."""
+    name, dtype = "torch" if engine.takes_tensors else "compiled", str(engine.dtype).split(".")[-1]
+    spec = ComputeSpec(name, dtype=dtype, chunk_size=chunk_size)
+    compute = Compute(engine, chunk_size, workers, spec=spec)
+    return stores.samples_of(stores.on_a_cluster(request, problem.rows), problem.layout, compute)
 
 
 def on_a_device(request, engine, problem, chunk_size, workers):

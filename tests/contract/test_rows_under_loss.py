@@ -15,16 +15,12 @@ from polyadic.engines.reference import ReferenceEngine
 from polyadic.model.als import Model, mean_error
 from polyadic.model.losses import Logistic, Multinomial, Poisson, Quantile
 from polyadic.rows.holdout import Part
-from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.view import Member
 from polyadic.samples.memory import MemorySamples
-from polyadic.sources.arrays import ArraySource
 from polyadic.sources.data import RowsUnderLoss
-from polyadic.sources.files.opening import open_rows
-from polyadic.sources.files.streamed import FileSource
-from tests.contract.clusters import client
 from tests.contract.problems import PROBLEMS
+from tests.contract.stores import as_tensors, in_memory, on_a_cluster, on_disk
 from tests.contract.test_engines import assert_same
 
 LOSSES = {
@@ -45,44 +41,6 @@ def rows_of(problem, loss):
     if isinstance(loss, Poisson):
         y = rng.poisson(1.5, len(y)).astype(float)
     return Rows(problem.rows.X, y[:, None], problem.rows.weight)
-
-
-def in_memory(request, rows):
-    return ArraySource(rows, Inputs.of_numbers(["x"] * rows.X.shape[1])).data(scale_inputs=False)
-
-
-def as_tensors(request, rows):
-    import torch
-
-    return in_memory(request, rows.map(torch.as_tensor))
-
-
-def on_disk(request, rows):
-    path = request.getfixturevalue("tmp_path") / "rows.npy"
-    weight = [] if rows.weight is None else [rows.weight]
-    np.save(path, np.column_stack([rows.X, rows.y, *weight]))
-    names = [f"x{index}" for index in range(rows.X.shape[1] + 2)]
-    patch = request.getfixturevalue("monkeypatch")
-    patch.setattr("polyadic.sources.files.row_source._LEAST_ROWS", 60)
-    patch.setattr("polyadic.sources.files.row_source._MOST_ROWS", 60)
-    source = open_rows(path, names[-2], names[:-2], names[-1] if weight else None)
-    return FileSource(source).data(scale_inputs=False)
-
-
-def on_a_cluster(request, rows):
-    with client().as_current():
-        import dask.array as da
-
-        from polyadic.sources.dask import DaskSource
-
-        size = -(-len(rows) // 3)
-        parts = [
-            None if a is None else da.from_array(a, chunks=(size, *a.shape[1:]))
-            for a in (rows.X, rows.y[:, 0], rows.weight)
-        ]
-        return DaskSource(*parts, Inputs.of_numbers(["a"] * rows.X.shape[1])).data(
-            scale_inputs=False
-        )
 
 
 # Where rows are, the engine, and the rows of a chunk.

@@ -12,7 +12,13 @@ from polyadic.features import MercerFeatures, PurePowerFeatures, Table, Tabled, 
 from polyadic.samples.placement import iterating_is_cheaper
 from polyadic.samples.workers import Workers
 from tests.contract.problems import Problem
-from tests.contract.test_engines import in_memory, on_a_device, on_disk, torch_engine
+from tests.contract.test_engines import (
+    in_memory,
+    on_a_cluster,
+    on_a_device,
+    on_disk,
+    torch_engine,
+)
 
 
 @cache
@@ -74,8 +80,6 @@ def test_every_place_decides_by_its_own_costs(request):
 
 @pytest.mark.cluster
 def test_a_cluster_asks_once_where_the_system_is_small(request):
-    from tests.contract.clusters import on_a_cluster
-
     answers = []
     for rank in (100, 700):
         problem = Problem("tables", (MercerFeatures(),), tables=("rbf",), n_basis=(9,), rank=rank)
