@@ -70,3 +70,14 @@ def respond_reference(X, cores, map_weights, layout):
         each = [respond_reference(X, of_target, map_weights, layout) for of_target in every]
         return np.column_stack(each)
     return np.asarray(ReferenceEngine().predict(X, cores, map_weights, layout))
+
+
+def mean_with(model, frame, **columns):
+    """Return the mean prediction over a table with some columns set to one value."""
+    import pandas as pd
+
+    each = {
+        name: pd.Series([value] * len(frame), frame.index, frame[name].dtype)
+        for name, value in columns.items()
+    }
+    return model.predict(frame.assign(**each)).mean()

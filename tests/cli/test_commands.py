@@ -22,22 +22,10 @@ from polyadic.cli import main
 from polyadic.estimators.saving import save
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.sources.files.row_source import SPLIT_SEED
+from tests.cli.command import say
 from tests.small import data_of
 
 QUICK = ["--rank", "3", "--n-basis", "4", "--max-iter", "4"]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a command in an empty folder; it must not fail."""
-    monkeypatch.chdir(tmp_path)
-
-    def invoke(*words):
-        result = CliRunner().invoke(main, [str(word) for word in words])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    return invoke
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +38,28 @@ def table():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["yacht", "wine"])
-def test_the_chain_on_real_files(run, data_folder, tmp_path, name):
+def test_the_chain_on_real_files(data_folder, tmp_path, name):
     """Fit, show, evaluate, predict and report; wine with less than the default effort."""
     file = data_folder / f"{name}.csv"
     less = [] if name == "yacht" else QUICK  # the defaults take long on the larger sets
-    assert "Wrote model.polyadic" in run("fit", file, *less)
-    assert f"rows of {name}.csv" in run("show", "model.polyadic")
-    facts = json.loads(run("show", "model.polyadic", "--json"))
+    assert "Wrote model.polyadic" in say("fit", file, *less)
+    assert f"rows of {name}.csv" in say("show", "model.polyadic")
+    facts = json.loads(say("show", "model.polyadic", "--json"))
     assert facts["held_out"]["r2"] > 0.2
-    metrics = json.loads(run("evaluate", "model.polyadic", file, "--json"))
-    run("predict", "model.polyadic", file, "--out", "p.csv")
+    metrics = json.loads(say("evaluate", "model.polyadic", file, "--json"))
+    say("predict", "model.polyadic", file, "--out", "p.csv")
     predictions = np.loadtxt(tmp_path / "p.csv", skiprows=1)
     y = np.loadtxt(file, delimiter=",", skiprows=1)[:, -1]
     assert metrics["rows"] == len(y)
     assert metrics["mse"] == pytest.approx(np.mean((predictions - y) ** 2), rel=1e-12)
-    assert "Wrote report.html" in run("report", "model.polyadic")
-    assert "Wrote report.html" in run("report", "model.polyadic", file, "--force")
+    assert "Wrote report.html" in say("report", "model.polyadic")
+    assert "Wrote report.html" in say("report", "model.polyadic", file, "--force")
 
 
-def test_held_out_rows_are_not_fitted_on(run, table):
+def test_held_out_rows_are_not_fitted_on(table):
     """The recorded error is that of a model fitted without the held-out rows."""
     pyarrow.csv.write_csv(table, "t.csv")
-    facts = json.loads(run("fit", "t.csv", "--target", "out", *QUICK, "--json"))
+    facts = json.loads(say("fit", "t.csv", "--target", "out", *QUICK, "--json"))
     assert (facts["data"]["rows"], facts["data"]["rows_fitted"]) == (60, 48)
     assert facts["held_out"]["rows"] == 12
     X = np.column_stack([table[name] for name in "abc"])
@@ -83,19 +71,19 @@ def test_held_out_rows_are_not_fitted_on(run, table):
     expected = np.mean((model.predict(X[out]) - y[out]) ** 2)
     assert facts["held_out"]["mse"] == pytest.approx(expected, rel=1e-6)
     words = ["--target", "out", "--holdout", 0, *QUICK, "--json", "--force"]
-    facts = json.loads(run("fit", "t.csv", *words))
+    facts = json.loads(say("fit", "t.csv", *words))
     assert facts["data"]["rows_fitted"] == 60
     assert facts["held_out"] is None
-    assert "nothing is known of its errors" in _page(run)
+    assert "nothing is known of its errors" in _page()
 
 
-def _page(run):
-    run("report", "model.polyadic", "--force")
+def _page():
+    say("report", "model.polyadic", "--force")
     with open("report.html") as file:
         return file.read()
 
 
-def test_formats_give_the_same_model(run, table):
+def test_formats_give_the_same_model(table):
     pyarrow.csv.write_csv(table, "t.csv")
     pyarrow.parquet.write_table(table, "t.parquet")
     matrix = np.column_stack([table[name] for name in table.column_names])
@@ -108,19 +96,19 @@ def test_formats_give_the_same_model(run, table):
     predictions = []
     for name in ("t.csv", "t.parquet", "t.npz", "t.npy", "t.tsv"):
         target = ["--target", "out"] if name.endswith(("csv", "parquet", "tsv")) else []
-        run("fit", name, *target, *QUICK, "--force")
-        predictions.append(run("predict", "model.polyadic", name))
+        say("fit", name, *target, *QUICK, "--force")
+        predictions.append(say("predict", "model.polyadic", name))
     assert predictions == [predictions[0]] * 5
     assert predictions[0].startswith("prediction\n")
 
 
-def test_predictions_keep_the_order_of_the_rows(run, table, tmp_path):
+def test_predictions_keep_the_order_of_the_rows(table, tmp_path):
     pyarrow.csv.write_csv(table, "t.csv")
-    run("fit", "t.csv", "--target", "out", *QUICK)
+    say("fit", "t.csv", "--target", "out", *QUICK)
     rows = table.select(["a", "b", "c"]).take(pa.array(np.arange(60)[::-1]))
     pyarrow.parquet.write_table(rows, "new.parquet")
-    run("predict", "model.polyadic", "new.parquet", "--out", "p.parquet")
-    run("predict", "model.polyadic", "new.parquet", "--out", "p.csv")
+    say("predict", "model.polyadic", "new.parquet", "--out", "p.parquet")
+    say("predict", "model.polyadic", "new.parquet", "--out", "p.csv")
     from_parquet = pyarrow.parquet.read_table("p.parquet")["prediction"].to_numpy()
     from_csv = np.loadtxt("p.csv", skiprows=1)
     X = np.column_stack([rows[name] for name in "abc"])
@@ -131,35 +119,35 @@ def test_predictions_keep_the_order_of_the_rows(run, table, tmp_path):
     np.testing.assert_array_equal(from_csv, from_parquet)
 
 
-def test_columns_can_be_picked_by_name(run, table):
+def test_columns_can_be_picked_by_name(table):
     pyarrow.csv.write_csv(table, "t.csv")
-    run("fit", "t.csv", "--target", "out", *QUICK)
+    say("fit", "t.csv", "--target", "out", *QUICK)
     mixed = table.select(["c", "out", "a", "b"]).append_column("more", table["a"])
     pyarrow.csv.write_csv(mixed, "mixed.csv")
-    by_name = run("predict", "model.polyadic", "mixed.csv", "--by-name")
-    assert by_name == run("predict", "model.polyadic", "t.csv")
+    by_name = say("predict", "model.polyadic", "mixed.csv", "--by-name")
+    assert by_name == say("predict", "model.polyadic", "t.csv")
     plain, mixed = (
-        run("evaluate", "model.polyadic", *words)
+        say("evaluate", "model.polyadic", *words)
         for words in (["t.csv"], ["mixed.csv", "--by-name"])
     )
     assert plain == mixed
 
 
-def test_a_configuration_file(run, table, tmp_path):
+def test_a_configuration_file(table, tmp_path):
     pyarrow.csv.write_csv(table, "t.csv")
     (tmp_path / "c.toml").write_text(
         'target = "out"\nrank = 2\nn-basis = [2, 4, 4]\nquantized = false\nmax_iter = 3\n'
         "[[feature_maps]]\nkind = 'dampedfourier'\nperiod = 2.0\ndecay = 0.5\n"
         "[[feature_maps]]\nkind = 'PurePowerFeatures'\n"
     )
-    run("fit", "t.csv", "--config", "c.toml", "--max-iter", 2)
+    say("fit", "t.csv", "--config", "c.toml", "--max-iter", 2)
     model = polyadic.load("model.polyadic")
     assert (model.rank, model.n_basis, model.max_iter) == (2, [2, 4, 4], 2)
     assert model.quantized is False
     assert model.feature_maps == [DampedFourierFeatures(2.0, 0.5), PurePowerFeatures()]
 
 
-def test_text_dates_and_flags_are_learned_from(run, tmp_path):
+def test_text_dates_and_flags_are_learned_from(tmp_path):
     rng = np.random.RandomState(0)
     colour = rng.choice(["red", "green", "blue"], 200, p=[0.5, 0.3, 0.2])
     day = np.datetime64("2020-01-01") + rng.randint(0, 300, 200)
@@ -167,7 +155,7 @@ def test_text_dates_and_flags_are_learned_from(run, tmp_path):
     y = (colour == "red") * 2.0 + flag + (day - day.min()).astype(float) / 100
     table = pa.table({"colour": colour, "day": day, "flag": flag, "target": y})
     pyarrow.parquet.write_table(table, "t.parquet")
-    out = run("fit", "t.parquet", "--effort", "0.1")
+    out = say("fit", "t.parquet", "--effort", "0.1")
     for told in (
         r"colour  category  3 levels: red, green, blue",
         r"day     date      2020-01-\d\d to 2020-10-\d\d    weekday",
@@ -176,10 +164,10 @@ def test_text_dates_and_flags_are_learned_from(run, tmp_path):
         assert re.search(told, out), out
     model = polyadic.load("model.polyadic")
     assert model.feature_names_in_.tolist() == ["colour", "day", "flag"]
-    assert json.loads(run("evaluate", "model.polyadic", "t.parquet", "--json"))["r2"] > 0.9
+    assert json.loads(say("evaluate", "model.polyadic", "t.parquet", "--json"))["r2"] > 0.9
     new = pa.table({"colour": ["blue"], "day": [date(2020, 2, 1)], "flag": [True]})
     pyarrow.parquet.write_table(new, "new.parquet")
-    predicted = float(run("predict", "model.polyadic", "new.parquet").split()[1])
+    predicted = float(say("predict", "model.polyadic", "new.parquet").split()[1])
     assert predicted == pytest.approx(model.predict(new.to_pandas())[0], rel=1e-12)
     assert predicted == pytest.approx(1.31, abs=0.3)
 
@@ -189,39 +177,39 @@ def _lines(table):
     return [",".join(table.column_names), *(",".join(map(repr, row)) for row in rows)]
 
 
-def test_columns_can_be_ignored(run, table, tmp_path):
+def test_columns_can_be_ignored(table, tmp_path):
     named = table.append_column("id", pa.array([f"n{row}" for row in range(60)]))
     pyarrow.csv.write_csv(named, "t.csv")
-    run("fit", "t.csv", "--target", "out", "--ignore", "id", *QUICK)
+    say("fit", "t.csv", "--target", "out", "--ignore", "id", *QUICK)
     pyarrow.csv.write_csv(table, "without.csv")
     scores = [
-        json.loads(run("evaluate", "model.polyadic", name, "--json"))
+        json.loads(say("evaluate", "model.polyadic", name, "--json"))
         for name in ("t.csv", "without.csv")
     ]
     assert scores[0]["r2"] == scores[1]["r2"]
     assert scores[0]["rows"] == 60
 
 
-def test_integers_that_turn_into_decimals_late_are_numbers(run, tmp_path):
+def test_integers_that_turn_into_decimals_late_are_numbers(tmp_path):
     rows = [f"{row},{row % 7}" for row in range(30000)]
     rows[-1] = "1.5,2.5"
     (tmp_path / "t.csv").write_text("\n".join(["a,target", *rows]))
-    facts = json.loads(run("fit", "t.csv", "--rank", 1, "--n-basis", 2, "--max-iter", 1, "--json"))
+    facts = json.loads(say("fit", "t.csv", "--rank", 1, "--n-basis", 2, "--max-iter", 1, "--json"))
     assert facts["data"]["rows"] == 30000
 
 
-def test_a_model_saved_in_python_can_be_used(run, table, tmp_path):
+def test_a_model_saved_in_python_can_be_used(table, tmp_path):
     X = np.column_stack([table[name] for name in "abc"])
     y = table["out"].to_numpy()
     model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
     polyadic.save(model, "m.polyadic")
     np.save("x.npy", X)
-    predictions = np.array(run("predict", "m.polyadic", "x.npy").split()[1:], dtype=float)
+    predictions = np.array(say("predict", "m.polyadic", "x.npy").split()[1:], dtype=float)
     np.testing.assert_array_equal(predictions, model.predict(X))
-    assert "KernelMachineRegressor" in run("show", "m.polyadic")
+    assert "KernelMachineRegressor" in say("show", "m.polyadic")
 
 
-def test_a_model_of_a_table_saved_in_python_can_be_used(run):
+def test_a_model_of_a_table_saved_in_python_can_be_used():
     """Its columns are read as those of the frame it was fitted to."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.RandomState(0)
@@ -230,19 +218,19 @@ def test_a_model_of_a_table_saved_in_python_can_be_used(run):
     y = frame["size"].fillna(0.3) + (frame["grade"] == "A")
     model = polyadic.FeatureLearningRegressor(effort=0.05, n_estimators=1).fit(frame, y)
     polyadic.save(model, "m.polyadic")
-    shown = run("show", "m.polyadic")
+    shown = say("show", "m.polyadic")
     assert re.search(r"size +number +9\n", shown)
     assert re.search(r"grade +category +3 levels: ", shown)
     new = frame[frame["grade"] != "A"]
     new.to_csv("new.csv", index=False)
-    predictions = np.array(run("predict", "m.polyadic", "new.csv").split()[1:], dtype=float)
+    predictions = np.array(say("predict", "m.polyadic", "new.csv").split()[1:], dtype=float)
     np.testing.assert_array_equal(predictions, model.predict(new))
 
 
 @pytest.mark.parametrize(
     "column", [{"kind": "number"}, {"kind": "category", "categories": ["x"]}, {"fill": 0.5}]
 )
-def test_files_that_the_command_wrote_before(run, table, column):
+def test_files_that_the_command_wrote_before(table, column):
     """Those of numbers are read; those that encoded columns must be fitted again."""
     X, y = np.column_stack([table[name] for name in "abc"]), table["out"].to_numpy()
     model = polyadic.KernelMachineRegressor(rank=2, n_basis=4, random_state=0).fit(X, y)
@@ -260,12 +248,12 @@ def test_files_that_the_command_wrote_before(run, table, column):
         assert "Fit the model again." in result.stderr
 
 
-def test_show_has_what_was_learned_about_the_inputs(run, table):
+def test_show_has_what_was_learned_about_the_inputs(table):
     """The most relevant first: sin(3a) has more variance than b, and c is left out."""
     pyarrow.csv.write_csv(table, "t.csv")
     words = ["--n-basis", "5,4,1", "--effort", 0.3, "--dtype", "auto"]
-    fitted = run("fit", "t.csv", "--target", "out", *words)
-    shown = run("show", "model.polyadic")
+    fitted = say("fit", "t.csv", "--target", "out", *words)
+    shown = say("show", "model.polyadic")
     assert shown in fitted
     model = polyadic.load("model.polyadic")
     lines = shown[shown.index("Inputs by relevance") :].splitlines()[2:]
@@ -280,7 +268,7 @@ def test_show_has_what_was_learned_about_the_inputs(run, table):
         assert relevance == f"{100 * found.relevance:.1f} %"
         assert (kernel, int(size)) == (words[found.kernel], [5, 4][place])
         assert float(length) == pytest.approx(found.length_scale, rel=0.06, abs=0.5)
-    facts = json.loads(run("show", "model.polyadic", "--json"))
+    facts = json.loads(say("show", "model.polyadic", "--json"))
     assert [entry["name"] for entry in facts["inputs"]] == ["a", "b", "c"]
     assert [entry["relevance"] for entry in facts["inputs"]] == [s.relevance for s in model.inputs_]
     assert all(len(entry["deciles"]) == 11 for entry in facts["inputs"])
@@ -288,9 +276,9 @@ def test_show_has_what_was_learned_about_the_inputs(run, table):
     assert f"{len(model.members_)} members of rank {facts['rank'][0]}" in shown
 
 
-def test_files_of_the_first_version_are_shown(run):
+def test_files_of_the_first_version_are_shown():
     golden = Path(__file__).parents[1] / "golden"
-    shown = run("show", golden / "automatic-trend.polyadic")
+    shown = say("show", golden / "automatic-trend.polyadic")
     assert "1 member of rank 4 and a linear trend, chosen in 22 trials" in shown
     assert shown.splitlines()[-4:] == ["Inputs", "  x0", "  x1", "  x2"]
 

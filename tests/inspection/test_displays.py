@@ -22,16 +22,16 @@ from polyadic.inspection import (
     SelectionDisplay,
     partial_dependence,
 )
+from tests.small import regressor
 
 matplotlib.use("agg")
 
 X, Y = make_friedman1(70, n_features=5, noise=0.3, random_state=0)
 GOLDEN = Path(__file__).parents[1] / "golden"
-SMALL = {"rank": 3, "n_basis": 4, "max_iter": 4, "random_state": 0}
 
 
 def learned(maps="auto", y=Y, rows=X, **changes):
-    return polyadic.FeatureLearningRegressor(maps, **{**SMALL, **changes}).fit(rows, y)
+    return regressor(maps, **changes).fit(rows, y)
 
 
 def automatic(rows=X):

@@ -15,14 +15,14 @@ from polyadic.inspection import (
     write_number,
     write_tick,
 )
+from tests.small import regressor
 
 X, Y = make_friedman1(60, n_features=5, noise=0.3, random_state=0)
-SMALL = {"rank": 3, "n_basis": 4, "max_iter": 4, "random_state": 0}
 GROUPS = [3, (0, 4), 1]
 
 
 def learned(maps="auto", **changes):
-    return polyadic.FeatureLearningRegressor(maps, **{**SMALL, **changes}).fit(X, Y)
+    return regressor(maps, **changes).fit(X, Y)
 
 
 MODELS = {

@@ -21,6 +21,7 @@ from polyadic.inspection import (
     permutation_importance,
 )
 from polyadic.sources.schema import TableWarning
+from tests.small import mean_with
 
 matplotlib.use("agg")
 
@@ -74,21 +75,13 @@ def model():
     return polyadic.FeatureLearningRegressor(effort=0.2, random_state=0).fit(FRAME, Y)
 
 
-def mean_with(model, **columns):
-    """Return the mean prediction over the table with some columns set to one value."""
-    frame = FRAME.copy()
-    for name, value in columns.items():
-        frame[name] = pd.Series([value] * len(frame), dtype=FRAME[name].dtype)
-    return model.predict(frame).mean()
-
-
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_category_is_its_levels_and_a_gap(model, container):
     found = partial_dependence(model, CONTAINERS[container](), COLOUR)
     assert found.labels == (["red", "blue", "$gr_{een$", "gap"],)
     assert found.grids[0].tolist() == ["red", "blue", "$gr_{een$", None]
-    expected = [mean_with(model, **{COLOUR: level}) for level in found.grids[0]]
+    expected = [mean_with(model, FRAME, **{COLOUR: level}) for level in found.grids[0]]
     np.testing.assert_allclose(found.values, expected, rtol=1e-9)
     assert found.values[0] > found.values[1:].max() + 2
 
@@ -96,7 +89,7 @@ def test_a_category_is_its_levels_and_a_gap(model, container):
 @pytest.mark.parametrize("name", ["size", "whole", "grade"])
 def test_curves_ignore_gaps_and_end_with_one(model, name):
     found = partial_dependence(model, FRAME, name, resolution=4)
-    expected = [mean_with(model, **{name: value}) for value in found.grids[0]]
+    expected = [mean_with(model, FRAME, **{name: value}) for value in found.grids[0]]
     np.testing.assert_allclose(found.values, expected, rtol=1e-9)
     if name == "grade":
         assert found.labels == (["low", "mid", "high"],)
@@ -156,7 +149,7 @@ def test_two_inputs_of_any_kind(model):
     assert found.values.shape == (4, 4)
     for (i, j), value in np.ndenumerate(found.values):
         chosen = {COLOUR: found.grids[0][i], "size": found.grids[1][j]}
-        assert value == pytest.approx(mean_with(model, **chosen), rel=1e-9)
+        assert value == pytest.approx(mean_with(model, FRAME, **chosen), rel=1e-9)
 
 
 def test_columns_set_together_take_the_values_that_rows_have(model):
@@ -167,7 +160,7 @@ def test_columns_set_together_take_the_values_that_rows_have(model):
         found.grids[0], found.labels[0], found.values, strict=True
     ):
         assert label == f"{grade}, {colour or 'gap'}"
-        expected = mean_with(model, **{"grade": grade, COLOUR: colour})
+        expected = mean_with(model, FRAME, **{"grade": grade, COLOUR: colour})
         assert value == pytest.approx(expected, rel=1e-9)
 
 
@@ -189,9 +182,9 @@ def test_permutation_shuffles_columns_of_the_table(model):
 def test_the_effect_of_a_date_is_that_of_all_its_parts(model):
     days = pd.to_datetime(["2019-05-04", "2020-01-01", None])
     effects = input_effects(model, FRAME, ["when", COLOUR], points=[days, ["blue", None]])
-    expected = [mean_with(model, when=day) for day in days]
+    expected = [mean_with(model, FRAME, when=day) for day in days]
     np.testing.assert_allclose(effects.curves[0], expected, rtol=1e-9)
-    expected = [mean_with(model, **{COLOUR: level}) for level in ("blue", None)]
+    expected = [mean_with(model, FRAME, **{COLOUR: level}) for level in ("blue", None)]
     np.testing.assert_allclose(effects.curves[1], expected, rtol=1e-9)
     np.testing.assert_allclose(effects.predicted, model.predict(FRAME), rtol=1e-9)
 

@@ -6,12 +6,11 @@ import json
 
 import numpy as np
 import pandas as pd
-from click.testing import CliRunner
 
-from polyadic.cli import main
 from polyadic.estimators._tables import schema_of
 from polyadic.estimators.saving import load_with_notes, save
 from polyadic.report import Subject
+from tests.cli.command import run as invoke
 
 QUICK = ["--rank", "4", "--n-basis", "4"]
 
@@ -26,8 +25,7 @@ def write_table(path, columns):
 
 def run(*words):
     """Run the command; return what it printed to standard output."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == 0, result.output
+    result = invoke(*words)
     warnings = [line for line in result.stderr.splitlines() if "Warning" in line]
     # The tables of these tests are small on purpose, and their fits measure next to nothing.
     expected = ("too few to tell", "far outside the range of the fit")
@@ -38,9 +36,7 @@ def run(*words):
 
 def refused(*words):
     """Run the command, which must end in one sentence; return it."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == 2, (result.output, result.exception)
-    (sentence,) = result.stderr.strip().splitlines()
+    (sentence,) = invoke(*words, code=2).stderr.strip().splitlines()
     return sentence
 
 

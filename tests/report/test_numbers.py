@@ -19,6 +19,7 @@ from polyadic.report._errors import find_errors
 from polyadic.report._findings import find
 from polyadic.sources.schema import TableWarning
 from tests.report.tables import houses, subject_of, visits
+from tests.small import mean_with
 
 pytestmark = pytest.mark.slow  # many pages of many models; test_report.py has the quick ones
 
@@ -40,14 +41,6 @@ def categories():
 def gaps():
     frame, y = visits()
     return polyadic.FeatureLearningRegressor(effort=0.3, random_state=0).fit(frame, y), frame, y
-
-
-def mean_with(model, frame, **columns):
-    """Return the mean prediction over a table with some columns set to one value."""
-    changed = frame.copy()
-    for name, value in columns.items():
-        changed[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
-    return model.predict(changed).mean()
 
 
 def curve_of(found, name):

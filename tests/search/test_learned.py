@@ -11,6 +11,7 @@ from polyadic.features import MercerFeatures, Table, Tabled, Unused
 from polyadic.features.tables import N_KNOTS, positions
 from polyadic.search.learned import BLENDS, has_heavy_tails, learn_features, normal_scores
 from polyadic.search.settings import Settings
+from tests.search.ways import learn
 from tests.small import data_of
 
 
@@ -21,13 +22,6 @@ def wavy(n=150, n_inputs=5, noise=0.1, seed=0):
     X[:, 0] = np.where(rng.uniform(size=n) < 0.8, 0.1 * X[:, 0], X[:, 0])
     y = np.sin(9 * X[:, 0]) + X[:, 1] ** 2
     return X, y + noise * rng.standard_normal(n)
-
-
-def learn(X, y, weight=None, **settings):
-    settings = Settings(**settings)
-    data = data_of(X, y.reshape(len(y), -1), weight, scale_inputs=settings.scale_inputs, merge=True)
-    with ComputeSpec(n_jobs=1).open() as compute:
-        return learn_features(data, settings, compute.workers)
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,9 @@ from polyadic.model.losses import Logistic, Multinomial
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.scaling import InputScaling, TargetScaling
 from polyadic.rows.view import View
-from polyadic.search.learned import learn_features, short_tables
+from polyadic.search.learned import short_tables
 from polyadic.search.near import Known, NearPart, RowSum, choose_near_rows
-from polyadic.search.settings import Settings
-from tests.small import data_of
+from tests.search.ways import kernel, learn
 
 
 def clumps(n, seed):
@@ -57,19 +56,7 @@ def quick(**options):
 
 @pytest.fixture(scope="module")
 def features():
-    X, y = rough()
-    with ComputeSpec(n_jobs=1).open() as compute:
-        return learn_features(data_of(X, y[:, None], merge=True), Settings(), compute.workers)[0]
-
-
-def kernel(layout, features, X):
-    """Return the kernel of all rows with all rows."""
-    scaled, K = features.scaling.apply(X), np.ones((len(X), len(X)))
-    for d, each in enumerate(layout.inputs):
-        if each.table is not None:
-            psi = each.table.features(scaled[:, d])
-            K *= psi @ psi.T
-    return K
+    return learn(*rough())[0]
 
 
 def respond(member, X):
@@ -84,7 +71,7 @@ def near_members(model):
 
 def test_kernel_of_a_usual_pair_has_the_reach(features):
     X, _ = rough()
-    K = kernel(short_tables(features, INPUTS, X, 0.3), features, X)
+    K = kernel(features, X, X, short_tables(features, INPUTS, X, 0.3))
     assert np.median(K) == pytest.approx(np.exp(-1 / 0.3), abs=0.01)
     assert np.median(K.diagonal()) > 0.8
 
@@ -94,8 +81,8 @@ def test_member_is_the_ridge_regression_of_that_kernel(features):
     known = Known(X, np.random.RandomState(0).standard_normal((80, 1)), np.ones(80))
     layout = short_tables(features, INPUTS, X, 0.1)
     member = RowSum(features, layout, 0.3).member(known)
-    K = kernel(layout, features, np.vstack([X, X[:7] + 0.01]))
-    expected = K[80:, :80] @ np.linalg.solve(K[:80, :80] + 0.3 * np.eye(80), known.y)
+    K, beside = (kernel(features, Z, X, layout) for Z in (X, X[:7] + 0.01))
+    expected = beside @ np.linalg.solve(K + 0.3 * np.eye(80), known.y)
     np.testing.assert_allclose(respond(member, X[:7] + 0.01), expected[:, 0], atol=1e-9)
 
 
@@ -120,8 +107,8 @@ def test_targets_together_are_those_one_by_one(features, engine):
     known = Known(X, np.random.RandomState(0).standard_normal((70, 3)), np.ones(70))
     near = RowSum(features, short_tables(features, INPUTS, X, 0.1), 0.3, 1.7)
     new, member = rough(200, seed=3)[0], near.member(known)
-    K = kernel(near.layout, features, np.vstack([X, new]))
-    expected = 1.7 * K[70:, :70] @ np.linalg.solve(K[:70, :70] + 0.3 * np.eye(70), known.y)
+    K, beside = (kernel(features, Z, X, near.layout) for Z in (X, new))
+    expected = 1.7 * beside @ np.linalg.solve(K + 0.3 * np.eye(70), known.y)
     with ComputeSpec(engine=engine, n_jobs=1).open() as compute:
         together = member.respond_all(new, compute.predict)
         each = [member.respond(new, target, compute.predict) for target in range(3)]

@@ -9,11 +9,9 @@ from scipy.optimize import minimize_scalar
 from polyadic import FeatureLearningRegressor, load, save
 from polyadic.compute import ComputeSpec
 from polyadic.members import name_beside
-from polyadic.search.learned import learn_features
 from polyadic.search.near import Known, NearPart
 from polyadic.search.process import share_processes
-from polyadic.search.settings import Settings
-from tests.small import data_of
+from tests.search.ways import kernel, learn
 
 QUICK = {"n_estimators": 2, "random_state": 0, "n_jobs": 1, "verbose": 0}
 
@@ -27,21 +25,6 @@ def smooth(n, seed=0, noise=0.1):
 def processes(model):
     beside = model.members_[len(model.alpha_) :]
     return [each for each in beside if name_beside(each) == "exact process"]
-
-
-def ways_of(X, y):
-    with ComputeSpec(n_jobs=1).open() as compute:
-        return learn_features(data_of(X, y[:, None], merge=True), Settings(), compute.workers)
-
-
-def kernel(features, X, Z):
-    """Return the kernel of rows with others, input by input."""
-    X, Z = (features.scaling.apply(each) for each in (X, Z))
-    K = np.ones((len(X), len(Z)))
-    for d, each in enumerate(features.layout.inputs):
-        if each.table is not None:
-            K *= each.table.features(X[:, d]) @ each.table.features(Z[:, d]).T
-    return K
 
 
 def mean_of_processes(ways, X, y, Z):
@@ -59,7 +42,7 @@ def mean_of_processes(ways, X, y, Z):
 )
 def test_the_share_is_the_likely_one(others_err, least, most):
     X, y = smooth(160)
-    ways, rng = ways_of(X, y), np.random.RandomState(1)
+    ways, rng = learn(X, y), np.random.RandomState(1)
     known, held = slice(0, 120), slice(120, None)
     said = y[held] + others_err * rng.standard_normal(40)
     weight = rng.uniform(0.5, 1.5, 40)
@@ -89,7 +72,7 @@ def test_a_fit_of_few_rows_has_processes_of_all_of_them(tmp_path):
     model = FeatureLearningRegressor(**QUICK).fit(X, y)
     beside = processes(model)
     assert len(beside) == 3
-    new, ways = smooth(50, seed=2)[0], ways_of(X, y)
+    new, ways = smooth(50, seed=2)[0], learn(X, y)
     scaling = model.target_scaling_
     expected = sum(m.share for m in beside) * mean_of_processes(ways, X, scaling.apply(y, 0), new)
     with ComputeSpec(n_jobs=1).open() as compute:
@@ -118,7 +101,7 @@ def test_none_of_a_single_input_where_members_are_the_process():
     X, y = smooth(200)
     model = FeatureLearningRegressor(**QUICK).fit(X[:, :1], y)
     assert len(model.members_) == len(model.alpha_)
-    assert share_processes([], ways_of(X[:, :1], np.sin(9 * X[:, 0]))) is None
+    assert share_processes([], learn(X[:, :1], np.sin(9 * X[:, 0]))) is None
 
 
 def test_repeated_rows_and_weights_say_the_same():
