@@ -121,6 +121,16 @@ def test_a_report_is_written(fitted, folder):
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
+def test_a_report_of_several_classes_is_written(folder):
+    near = table(150)["a"].to_numpy()
+    labels = pa.array(np.array(["low", "middle", "high"])[np.digitize(near, [0.3, 0.6])])
+    pa.csv.write_csv(table(150).set_column(3, "target", labels), "t.csv")
+    run("fit", "t.csv", *SMALL)
+    found = json.loads(run("report", "model.polyadic", "--json").stdout)["class_errors"]["model"]
+    assert 0.5 < found["auc"] <= 1
+
+
 def test_rows_of_the_fit_are_told(fitted):
     path, _ = fitted
     said = run("evaluate", path, path.parent / "t.csv").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -81,6 +82,19 @@ def test_standard_errors_are_those_of_rows_drawn_anew(n_classes):
     drawn = [measure_classes("", actual[i], p[i]) for i in rng.randint(400, size=(300, 400))]
     for name, error in told.items():
         assert error == pytest.approx(np.std([vars(d)[name] for d in drawn]), rel=0.15)
+
+
+def test_an_area_that_was_not_measured_on_all_rows_is_that_of_the_pairs(three):
+    model, X, y = three
+    subject = Subject.of(model, X, y)
+    alone = find_class_errors(subject)
+    known = {"rows": 4 * len(y), "log_loss": 0.2, "accuracy": 0.9, "auc": None}
+    found = find_class_errors(replace(subject, metrics=known))
+    expected = metrics.roc_auc_score(y, model.predict_proba(X), multi_class="ovr")
+    assert found.model.auc == pytest.approx(expected)
+    assert found.intervals["auc"] == alone.intervals["auc"]
+    half_width = 1.96 * alone.model.standard_errors["log_loss"] / 2
+    assert found.intervals["log_loss"] == pytest.approx((0.2 - half_width, 0.2 + half_width))
 
 
 def test_one_class_has_no_area():

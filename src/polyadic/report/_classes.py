@@ -107,11 +107,15 @@ def find_class_errors(subject: Subject, tell: Tell = say_nothing) -> ClassErrors
     actual = np.asarray(subject.actual)[known].astype(np.int64)
     p = np.asarray(subject.predicted)[known]
     found = measure_classes("this model", actual, p)
-    metrics = {**vars(found), "rows": len(known), **(subject.metrics or {})}
+    # Measures may be those of more rows than were kept for the page, but for areas of many classes.
+    given = {name: value for name, value in (subject.metrics or {}).items() if value is not None}
+    metrics = {**vars(found), "rows": len(known), **given}
     n_rows = int(metrics["rows"])
-    # Measures may be those of more rows than were kept for the page.
-    narrower = np.sqrt(min(1.0, len(known) / n_rows))
-    errors = {name: float(narrower * error) for name, error in found.standard_errors.items()}
+    narrower = float(np.sqrt(min(1.0, len(known) / n_rows)))
+    errors = {
+        name: narrower * error if name in given else error
+        for name, error in found.standard_errors.items()
+    }
     comparison = compare(subject, np.asarray(subject.actual), tell)
     two = len(subject.classes) == 2
     some = np.random.RandomState(0).permutation(len(actual))[:_MAX_PAIRS]
