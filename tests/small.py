@@ -31,6 +31,14 @@ def slow_but(quick, values, name=str, **others):
     ]
 
 
+def turned_rows(n_rows=300, noise=0.05, seed=0):
+    """Return three inputs in the unit cube, and a wave along the difference of two of them."""
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(n_rows, 3))
+    y = np.sin(9 * (X[:, 0] - X[:, 1])) + X[:, 2]
+    return X, y + noise * rng.standard_normal(n_rows)
+
+
 def smooth_rows(n_rows=300, noise=0.0, seed=0):
     """Return three inputs in the unit cube, and a smooth target with or without noise."""
     rng = np.random.RandomState(seed)

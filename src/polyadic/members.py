@@ -221,7 +221,8 @@ class InputSummary:
     kernel : str or None
         Kernel along the input, of the first member that predicts with it; "levels" of a category.
     length_scale : float or None
-        How far that kernel reaches, as a part of the input's range; two levels of a category
+        How far that kernel reaches, as a part of the input's range, long where what it does is a
+        matter of directions, linear combinations that a fit may see too; two levels of a category
         have the kernel exp(−1 / length_scale).
     n_basis : int
         Number of basis functions.

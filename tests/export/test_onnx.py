@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 import polyadic
 from polyadic.features import FourierFeatures, PurePowerFeatures
 from tests.export.graphs import assert_predicts_alike, predict, run
-from tests.small import MAPS, regressor, smooth_rows
+from tests.small import MAPS, regressor, smooth_rows, turned_rows
 
 pytest.importorskip("onnxruntime")
 QUICK = {"effort": 0.1, "n_estimators": 2, "random_state": 0}
@@ -57,6 +57,14 @@ def automatic():
 
 def test_learned_features(automatic):
     assert_predicts_alike(automatic, FAR)
+
+
+def test_directions():
+    rows, y = turned_rows()
+    rows[:40, 0] = rows[:40, 1]  # ties
+    model = polyadic.FeatureLearningRegressor(**QUICK).fit(rows, y)
+    assert any(member.inputs.directions is not None for member in model.members_)
+    assert_predicts_alike(model, np.vstack([rows, 3 * rows - 1]))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from polyadic.inspection import (
     write_number,
     write_tick,
 )
-from tests.small import regressor
+from tests.small import regressor, turned_rows
 
 X, Y = make_friedman1(60, n_features=5, noise=0.3, random_state=0)
 GROUPS = [3, (0, 4), 1]
@@ -101,6 +101,58 @@ def test_interaction_is_what_a_pair_has_beyond_its_inputs(model):
             for row in X
         ]
         assert strength == pytest.approx(np.std(beyond), abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def turned():
+    """A model that sees inputs along directions, and its few rows."""
+    rows, y = turned_rows(48)
+    more = turned_rows(250, seed=1)
+    model = polyadic.FeatureLearningRegressor(effort=0.1, n_estimators=1, random_state=0)
+    model.fit(*(np.concatenate(parts) for parts in zip((rows, y), more, strict=True)))
+    assert any(member.inputs.directions is not None for member in model.members_ if member.share)
+    return model, rows, y
+
+
+def test_along_directions_all_is_predicted(turned):
+    """No closed form is left; few rows are all averaged over."""
+    model, rows, y = turned
+
+    def mean_at(places, values):
+        held = rows.copy()
+        held[:, places] = values
+        return model.predict(held).mean()
+
+    effects = input_effects(model, rows, points=[[[0.1], [0.8]]] * 3)
+    for d in range(3):
+        expected = [mean_at([d], [value]) for value in (0.1, 0.8)]
+        np.testing.assert_allclose(effects.curves[d], expected, rtol=1e-9)
+        expected = [mean_at([d], row[[d]]) for row in rows]
+        np.testing.assert_allclose(effects.at_rows[d], expected, rtol=1e-9)
+    strengths = interaction_strengths(model, rows, range(3))
+    for (a, b), strength in strengths.items():
+        beyond = [
+            mean_at([a, b], row[[a, b]]) - mean_at([a], row[[a]]) - mean_at([b], row[[b]])
+            for row in rows
+        ]
+        assert strength == pytest.approx(np.std(beyond), rel=1e-9)
+    assert strengths[0, 1] > 5 * max(strengths[0, 2], strengths[1, 2])
+    growth = permutation_importance(model, rows, y, n_repeats=1, random_state=4)[:, 0]
+    order = np.random.RandomState(4).permutation(len(rows))
+    before = np.sqrt(np.mean((model.predict(rows) - y) ** 2))
+    for d in range(3):
+        shuffled = rows.copy()
+        shuffled[:, d] = rows[order, d]
+        after = np.sqrt(np.mean((model.predict(shuffled) - y) ** 2))
+        assert growth[d] == pytest.approx(after - before, abs=1e-9)
+
+
+def test_relevance_counts_what_directions_do(turned):
+    model = turned[0]
+    relevance = [each.relevance for each in model.inputs_]
+    assert min(relevance[:2]) > 3 * relevance[2]
+    kinds = [each.kind for each in model.inputs_]
+    assert kinds == ["number"] * 3
 
 
 @pytest.mark.parametrize("y", [Y[:-1], np.column_stack([Y, Y]), np.full(60, np.nan)])

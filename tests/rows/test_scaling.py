@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -156,3 +158,39 @@ def test_a_range_of_the_least_numbers_is_scaled_straight_and_filled_in(rng, blen
     np.testing.assert_allclose(scaling.apply(X), (X - low) / (high - low), atol=1e-12)
     found = scaling.with_filling(X, inputs).apply(X, apart=False)[:, :2]
     assert ((found >= 0) & (found <= 1)).all()
+
+
+def with_directions(blend=0.5):
+    """Return rows of two numbers and a category, and a scaling with two directions."""
+    X = np.column_stack([table(), np.arange(50) % 3])
+    inputs = Inputs(("a", "b", "c"), (0, 0, 3))
+    directions = np.array([[1.0, 0.0], [-2.0, 0.5], [0.0, 0.0]])
+    return X, replace(InputScaling.fit(X, inputs, blend=blend), directions=directions)
+
+
+def test_directions_are_combinations_of_scaled_numbers():
+    X, scaling = with_directions()
+    scaled = scaling.apply(X)
+    plain = replace(scaling, directions=None).apply(X)
+    np.testing.assert_array_equal(scaled[:, :3], plain)
+    np.testing.assert_allclose(scaled[:, 3], plain[:, 0] - 2 * plain[:, 1], atol=1e-15)
+    np.testing.assert_allclose(scaled[:, 4], 0.5 * plain[:, 1], atol=1e-15)
+    assert scaling.n_columns == 5
+    assert [scaling.columns_of(d) for d in range(3)] == [[0, 3, 4], [1, 3, 4], [2]]
+
+
+def test_a_gap_of_a_number_makes_one_of_directions():
+    X, scaling = with_directions()
+    X[0, 2], X[1, 0], X[2, 1] = np.nan, np.nan, np.nan
+    expected = [[0, 0, 1, 0, 0], [1, 0, 0, 1, 1], [0, 1, 0, 1, 1]]
+    np.testing.assert_array_equal(np.isnan(scaling.apply(X))[:3], expected)
+
+
+@pytest.mark.parametrize("d", [0, 1, 2])
+def test_an_exchanged_input_takes_along_what_hangs_on_it(d, rng):
+    X, scaling = with_directions()
+    others = rng.permutation(len(X))
+    exchanged = X.copy()
+    exchanged[:, d] = X[others, d]
+    found = scaling.exchange(scaling.apply(X), d, others)
+    np.testing.assert_allclose(found, scaling.apply(exchanged), atol=1e-14)

@@ -37,6 +37,7 @@ from polyadic.features import (
 from polyadic.storage import model_file
 from polyadic.storage.model_file import ModelFileError
 from tests.oracle import Cosines
+from tests.small import turned_rows
 
 X, Y = make_friedman1(50, n_features=5, noise=0.5, random_state=0)
 TABLE = Table.mercer("rbf", 0.3, n_basis=4)
@@ -511,6 +512,42 @@ def test_what_was_filled_in_by_scaled_numbers_must_be_fitted_again(tmp_path):
         del fields["bumps"]
     (tmp_path / "m").write_bytes(with_description(content, description))
     with pytest.raises(ModelFileError, match=r"given up before the first release. Fit it again\."):
+        polyadic.load(tmp_path / "m")
+
+
+@cache
+def with_directions():
+    model = polyadic.FeatureLearningRegressor(effort=0.1, n_estimators=1, random_state=0)
+    return model.fit(*turned_rows())
+
+
+def test_directions_are_kept(tmp_path):
+    rows, _ = turned_rows()
+    polyadic.save(with_directions(), tmp_path / "m")
+    loaded = polyadic.load(tmp_path / "m")
+    assert any(member.inputs.directions is not None for member in loaded.members_)
+    np.testing.assert_array_equal(loaded.predict(rows), with_directions().predict(rows))
+
+
+WRONG_DIRECTIONS = {
+    "no array": lambda d: 3,
+    "one input less": lambda d: d[1:],
+    "a vector": lambda d: d[:, 0],
+    "nowhere": lambda d: np.nan * d,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_DIRECTIONS)
+def test_directions_that_do_not_hold_together_are_refused(wrong, tmp_path):
+    model = copy.copy(with_directions())
+    model.members_ = list(model.members_)
+    for index, member in enumerate(model.members_):
+        if member.inputs.directions is not None:
+            directions = WRONG_DIRECTIONS[wrong](member.inputs.directions)
+            inputs = replace(member.inputs, directions=directions)
+            model.members_[index] = replace(member, inputs=inputs)
+    polyadic.save(model, tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"does not hold together|do not fit its inputs"):
         polyadic.load(tmp_path / "m")
 
 

@@ -138,8 +138,9 @@ class InputScaling:
     def columns_of(self, d: int) -> list[int]:
         """Return the columns that hang on an input: itself, its flag, and its directions."""
         flags = [len(self.knots) + self.flagged.index(d)] if d in self.flagged else []
-        turned = [] if self.directions is None else np.flatnonzero(self.directions[d]).tolist()
-        return [d, *flags, *(len(self.knots) + k for k in turned)]
+        if self.directions is None or not self.directions[d].any():
+            return [d, *flags]
+        return [d, *range(len(self.knots), self.n_columns)]
 
     @property
     def is_straight(self) -> list[bool]:

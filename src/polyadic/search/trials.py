@@ -12,7 +12,7 @@ from polyadic.model.als import Model
 
 # Of the search: a checkpoint goes on only with the one that began it.  The first drew maps at
 # random; raise it whenever trials of a checkpoint would mean something else.
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
