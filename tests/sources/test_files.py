@@ -274,7 +274,8 @@ def test_a_part_stays_one_when_its_numbers_become_levels(saved):
 
 def test_a_split_is_not_that_of_a_fit(good, saved, monkeypatch):
     """A fit that holds rows out by the same hash would find all of them, or none."""
-    monkeypatch.setattr("polyadic.rows.holdout.EXACT_ROWS", 100)
+    for module in ("rows.holdout", "sources.data"):
+        monkeypatch.setattr(f"polyadic.{module}.EXACT_ROWS", 100)
     kept, _ = open_rows(saved(), "y").split(0.3, seed=0)
     rows = FileSource(kept).data()
     assert 0.15 < len(rows.gather_rows(rows.split(0.3, seed=0)[1])) / rows.n_rows < 0.45

@@ -7,8 +7,8 @@ and no copy of a training row leaks into the held-out part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from polyadic.rows.arrays import array_namespace, as_double
 from polyadic.rows.rows import Rows
 
 # Up to so many rows their copies are counted and merged, and the number of held-out ones is
-# exact; beyond, chance is as good.
+# exact; beyond, chance is as good unless few of them differ.
 EXACT_ROWS = 10_000
+_THINNED_BY = 2**41  # added to a seed: rows are thinned by another hash than they are held out by
 
 
 def _as_signed(bits: int) -> int:
@@ -68,11 +69,14 @@ class Part:
         Of the hash.
     above, upto : int
         Bounds of the hash; by default there are none.
+    share : float
+        Of these rows, about how many: drawn by their own values, also where groups are hashed.
     """
 
     seed: int
     above: int = -1
     upto: int = 2**64 - 1
+    share: float = 1.0
 
     def mask(self, X: Any, y: Any, groups: Any = None) -> Any:
         """Return which of these rows, in their own units, belong to the part."""
@@ -81,7 +85,18 @@ class Part:
         chosen = hashes <= _as_signed(self.upto ^ 2**63)
         if self.above >= 0:
             chosen &= hashes > _as_signed(self.above ^ 2**63)
+        if self.share < 1:
+            chosen &= Part(self.seed + _THINNED_BY).subset(self.share).mask(X, y)
         return chosen
+
+    def count(self, rows: Rows, first_row: int) -> int:
+        """Return how many rows of a piece belong to the part."""
+        return int(self.mask(rows.X, rows.y, rows.groups).sum())
+
+    def divides(self, hashes: NDArray[np.uint64]) -> bool:
+        """Whether some of these hashes lie in the part, but not all."""
+        inside = (hashes > self.above) & (hashes <= self.upto)
+        return bool(inside.any() and not inside.all())
 
     def take(self, rows: Rows) -> Rows:
         """Return those of some rows, in their own units, that belong to the part."""
@@ -89,15 +104,19 @@ class Part:
 
     @property
     def fraction(self) -> float:
-        """The fraction of all hashes that lie in the part."""
-        return (self.upto - self.above) / 2**64
+        """The fraction of all rows that lie in the part, about."""
+        return (self.upto - self.above) / 2**64 * self.share
 
     def subset(self, fraction: float) -> Part:
         """Return about this fraction of the part's rows; larger subsets hold smaller ones."""
         if fraction >= 1:  # as floats, bounds of 64 bits would lose their last digits
             return self
         upto = self.above + int(fraction * (self.upto - self.above))
-        return Part(self.seed, self.above, min(upto, self.upto))
+        return replace(self, upto=min(upto, self.upto))
+
+    def thin(self, share: float) -> Part:
+        """Return about this share of the part's rows, some of every group."""
+        return replace(self, share=min(1.0, share) * self.share)
 
 
 def explain_empty_part() -> ValueError:
@@ -113,28 +132,24 @@ def hash_rows(X: Any, y: Any, groups: Any, seed: int) -> Any:
     return row_hash([X, y] if groups is None else [groups], seed)
 
 
-def split(
-    n_rows: int, hashes: Callable[[int], NDArray[np.uint64]], fraction: float, seed: int
-) -> tuple[Part, Part | None]:
-    """Return the rows to train on and those to hold out, or all and None where that cannot be.
+def split_by_chance(fraction: float, seed: int) -> tuple[Part, Part]:
+    """Return the rows to train on and about this fraction of them to hold out.
 
-    `hashes` gives the hashes of all rows for a seed; it is called only where rows are few.
+    Where few rows or groups differ, one of the parts may be empty.
     """
     limit = int(fraction * 2**64)
-    if n_rows <= EXACT_ROWS:
-        limit = _limit(hashes(seed), fraction)
-    if limit < 0:
-        return Part(seed), None
     return Part(seed, above=limit), Part(seed, upto=limit)
 
 
-def subset_of(n_rows: int, most: int, seed: int) -> Part | None:
-    """Return a part of about `most` of `n_rows` rows, None where they are no more."""
-    return Part(seed).subset(most / n_rows) if n_rows > most else None
+def split_exactly(
+    hashes: NDArray[np.uint64], fraction: float, seed: int
+) -> tuple[Part, Part | None]:
+    """Return the rows to train on and those to hold out, or all and None where none differ.
 
-
-def _limit(hashes: NDArray[np.uint64], fraction: float) -> int:
-    """Return the greatest hash of `fraction` of the distinct rows; −1 where there are none."""
-    distinct = np.unique(hashes)
-    count = min(int(np.ceil(fraction * len(distinct))), len(distinct) - 1)
-    return int(distinct[count - 1]) if count >= 1 else -1
+    `hashes` are the different ones of all rows, in order.
+    """
+    count = min(int(np.ceil(fraction * len(hashes))), len(hashes) - 1)
+    if count < 1:
+        return Part(seed), None
+    limit = int(hashes[count - 1])
+    return Part(seed, above=limit), Part(seed, upto=limit)

@@ -69,15 +69,15 @@ def fingerprint(rows: Rows, first_row: int) -> int:
 
 @dataclass(frozen=True)
 class Hashes:
-    """The hashes of rows, unsigned, in their order; those of pieces add up to all of them."""
+    """The different hashes of rows, unsigned; those of pieces add up."""
 
     values: NDArray[np.uint64]
 
     def __add__(self, other: Hashes) -> Hashes:
-        return Hashes(np.concatenate([self.values, other.values]))
+        return Hashes(np.union1d(self.values, other.values))
 
 
 def hash_piece(rows: Rows, first_row: int, seed: int, *, by_group: bool = True) -> Hashes:
     """Return the hashes by which the rows of a piece are held out, or those of their values."""
     hashes = hash_rows(rows.X, rows.y, rows.groups if by_group else None, seed)
-    return Hashes(on_host(hashes).view(np.uint64))
+    return Hashes(np.unique(on_host(hashes).view(np.uint64)))

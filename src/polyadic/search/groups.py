@@ -85,9 +85,7 @@ class Group:
 
     def __init__(self, data: Data, train: Part, held: Part, compute: Compute) -> None:
         limits = compute.limits
-        n_held, n_train = data.n_rows * held.fraction, data.n_rows * train.fraction
-        held = held.subset(min(1.0, limits.held_rows / n_held))
-        rows = data.gather_rows(held)
+        rows = data.gather_rows(held, limits.held_rows)
         self._X, view = rows.X, data.view
         self._own_y = on_host(rows.y).astype(np.float64)
         self._own_weight = None if rows.weight is None else on_host(rows.weight)
@@ -103,9 +101,8 @@ class Group:
         self._scaled: dict[View, Any] = {}
         self._fitted_trend: Member | None = None
         # Rows that are read many times are brought into memory, unless they are too many.
-        few = train.subset(min(1.0, limits.few_rows / n_train))
-        self.levels = [data.gather(few)]
-        if few is not train:
+        self.levels = [data.gather(train, limits.few_rows)]
+        if data.expect(train) > limits.few_rows:
             self.levels.append(data.restrict(train))
 
     def __len__(self) -> int:

@@ -23,7 +23,13 @@ from polyadic.features import TensorLayout
 from polyadic.model.als import LossRows, Model, Samples, Targets
 from polyadic.model.losses import Loss, LossSum
 from polyadic.rows.arrays import on_host
-from polyadic.rows.holdout import EXACT_ROWS, Part, explain_empty_part, split, subset_of
+from polyadic.rows.holdout import (
+    EXACT_ROWS,
+    Part,
+    explain_empty_part,
+    split_by_chance,
+    split_exactly,
+)
 from polyadic.rows.inputs import Inputs
 from polyadic.rows.rows import Rows
 from polyadic.rows.scaling import TargetScaling
@@ -152,7 +158,7 @@ class Data:
         return self.store.reduce("fingerprint", fingerprint) % 2**64
 
     def hashes(self, seed: int) -> NDArray[np.uint64]:
-        """Return the hash of every row, by which rows are held out."""
+        """Return the different hashes by which rows are held out."""
         return self.store.reduce("hashes", partial(hash_piece, seed=seed)).values
 
     @cached_property
@@ -164,11 +170,19 @@ class Data:
         if self.n_rows > EXACT_ROWS:
             return self.n_rows
         hash_values = partial(hash_piece, seed=0, by_group=False)
-        return len(np.unique(self.store.reduce("hashes", hash_values).values))
+        return len(self.store.reduce("hashes", hash_values).values)
 
     def split(self, fraction: float, seed: int) -> tuple[Part, Part | None]:
-        """Return the rows to train on and those to hold out; all and None for a single row."""
-        return split(self.n_rows, self.hashes, fraction, seed)
+        """Return the rows to train on and those to hold out; all and None where none differ."""
+        if self.n_rows > EXACT_ROWS:
+            train, held = split_by_chance(fraction, seed)
+            if 0 < self.store.reduce("count", held.count) < self.n_rows:
+                return train, held
+        return split_exactly(self.hashes(seed), fraction, seed)
+
+    def expect(self, part: Part) -> float:
+        """Return about how many rows a part has."""
+        return self.n_rows * part.fraction
 
     def samples(
         self,
@@ -206,9 +220,9 @@ class Data:
         view = replace(self.view, targets=start, loss=loss)
         return replace(self, view=view, single_target=self.single_target and len(start.mean) == 1)
 
-    def gather(self, part: Part | None) -> Data:
-        """Return the rows of a part in memory, with the view of all rows."""
-        return self._with_store(self.store.gather(part), in_memory=True, is_remote=False)
+    def gather(self, part: Part | None, most: float = np.inf) -> Data:
+        """Return the rows of a part in memory, about `most` of them, with the view of all rows."""
+        return self._with_store(self._gather(part, most), in_memory=True, is_remote=False)
 
     def restrict(self, part: Part) -> Data:
         """Return the rows of a part where they are, with the view of all rows."""
@@ -227,13 +241,23 @@ class Data:
             is_remote=is_remote,
         )
 
-    def gather_rows(self, part: Part | None) -> Rows:
-        """Return the rows of a part in memory, in their own units."""
-        return self.store.gather(part).rows
+    def gather_rows(self, part: Part | None, most: float = np.inf) -> Rows:
+        """Return the rows of a part in memory, about `most` of them, in their own units."""
+        return self._gather(part, most).rows
 
     def gather_about(self, most: int, seed: int) -> Rows:
         """Return about `most` rows in memory, drawn by their hash; all if they are no more."""
-        return self.gather_rows(subset_of(self.n_rows, most, seed))
+        return self.gather_rows(Part(seed) if self.n_rows > most else None, most)
+
+    def _gather(self, part: Part | None, most: float) -> MemoryStore:
+        if part is None or self.expect(part) <= most:
+            return self.store.gather(part)
+        share = most / self.expect(part)
+        some = part.subset(share)
+        # So small a range may have no group, or none of a few rows with many copies.
+        while not len((found := self.store.gather(some)).rows) and some != part:
+            some, share = part.thin(share), 2 * share
+        return found
 
     def close(self) -> None:
         """Release what is held outside this process; a fit does so when it ends."""

@@ -325,21 +325,21 @@ class RowSource:
             raise ValueError("This source is a part already. Split the one that open_rows returns.")
         # A fit holds rows out by seeds of its own; by the same hash it would find none.
         seed += SPLIT_SEED
-        hashes = self._first_hashes(seed)
-        kept, held_out = holdout.split(len(hashes), lambda _: hashes, fraction, seed)
+        kept, held_out = self._split(fraction, seed)
         return self._take_part(kept), self._take_part(held_out or Part(seed, above=2**64 - 1))
 
-    def _first_hashes(self, seed: int) -> NDArray[np.uint64]:
-        """Return the hashes of all rows where they are few, and of more than few where not."""
-        parts, count = [np.empty(0, dtype=np.uint64)], 0
+    def _split(self, fraction: float, seed: int) -> tuple[Part, Part | None]:
+        """Return two parts, after as few batches as tell that both of them have rows."""
+        kept, held_out = holdout.split_by_chance(fraction, seed)
+        hashes, count = np.empty(0, dtype=np.uint64), 0
         with closing(self.batches()) as batches:
             for batch in batches:
                 values = [batch.X] if batch.y is None else [batch.X, batch.y]
-                parts.append(row_hash(values, seed).view(np.uint64))
+                hashes = np.union1d(hashes, row_hash(values, seed).view(np.uint64))
                 count += len(batch)
-                if count > holdout.EXACT_ROWS:
-                    break
-        return np.concatenate(parts)
+                if count > holdout.EXACT_ROWS and held_out.divides(hashes):
+                    return kept, held_out
+        return holdout.split_exactly(hashes, fraction, seed)
 
     def __repr__(self) -> str:
         files = str(self.files[0]) if len(self.files) == 1 else f"{len(self.files)} files"
