@@ -30,8 +30,6 @@ from polyadic.samples.memory import MemorySamples, slices
 from polyadic.samples.placement import MemoryPlan, auto_chunk_size
 from polyadic.samples.workers import Workers, thread_pools
 
-ENGINES = ("auto", "compiled", "reference", "torch")
-
 PREDICTED_ROWS = 2**20  # rows that a device predicts at a time
 # Products of rows and terms that are computed at a time, and the least of the rows.
 _PREDICTED_PRODUCTS, _LEAST_PREDICTED = {False: 2**24, True: 2**29}, 1024
@@ -66,6 +64,57 @@ class SearchLimits:
 LIMITS_OF_A_CPU = SearchLimits()
 # A GPU is worth some hundred cores where rows are many.
 LIMITS_OF_A_GPU = SearchLimits(few_rows=8_000_000, held_rows=160_000, seconds=4000.0, rank=512)
+
+
+# An engine, and what makes samples of rows on its device if it has one.
+_Made = tuple[Engine, Callable[..., Samples] | None]
+
+
+def _make_compiled(spec: ComputeSpec) -> _Made:
+    from polyadic.engines.compiled.engine import CompiledEngine
+
+    return CompiledEngine(spec.dtype, hermitian=spec.objective == "complex"), None
+
+
+def _make_reference(spec: ComputeSpec) -> _Made:
+    from polyadic.engines.reference import ReferenceEngine
+
+    return ReferenceEngine(spec.dtype), None
+
+
+def _make_torch(spec: ComputeSpec) -> _Made:
+    from polyadic.engines.torch.engine import TorchEngine
+    from polyadic.samples.device import DeviceSamples
+
+    engine = TorchEngine(spec.device or "cpu", spec.dtype)
+    return engine, partial(DeviceSamples, engine)
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """What is known of an engine before it is made.
+
+    Parameters
+    ----------
+    make : callable
+        Makes it for a `ComputeSpec`, and imports the libraries that it needs.
+    uses_torch : bool
+        Whether PyTorch computes, on any device.
+    heeds_memory_limit : bool
+        Whether its state can be measured and done without.
+    """
+
+    make: Callable[[ComputeSpec], _Made]
+    uses_torch: bool = False
+    heeds_memory_limit: bool = True
+
+
+_KINDS = {
+    "compiled": EngineKind(_make_compiled),
+    "reference": EngineKind(_make_reference, heeds_memory_limit=False),
+    "torch": EngineKind(_make_torch, uses_torch=True),
+}
+ENGINES = ("auto", *_KINDS)
 
 
 @dataclass(frozen=True)
@@ -111,9 +160,17 @@ class ComputeSpec:
         return self.device is None or self.device.split(":")[0] == "cpu"
 
     @property
+    def kind(self) -> EngineKind:
+        """What is known of the engine."""
+        if self.engine not in ENGINES:
+            raise ValueError(f"`engine` must be one of {ENGINES}, got {self.engine!r}.")
+        auto = "compiled" if self.is_on_cpu else "torch"
+        return _KINDS[auto if self.engine == "auto" else self.engine]
+
+    @property
     def uses_torch(self) -> bool:
         """Whether PyTorch computes, so that tensors stay where they are."""
-        return self.engine == "torch" or (self.engine == "auto" and not self.is_on_cpu)
+        return self.kind.uses_torch
 
     def validate(self) -> None:
         """Raise an error that says what to change where this cannot be computed here."""
@@ -122,10 +179,11 @@ class ComputeSpec:
                 f"`engine` must be 'auto' or 'torch' with device={self.device!r}, got "
                 f"{self.engine!r}, which computes on the CPU. Leave it out, or pass device=None."
             )
-        if self.memory_limit is not None and self.engine == "reference":
+        if self.memory_limit is not None and not self.kind.heeds_memory_limit:
             raise ValueError(
-                f"`memory_limit` must be None with engine='reference', got {self.memory_limit!r}. "
-                "Use engine='compiled', whose state can be measured and done without."
+                f"`memory_limit` must be None with engine={self.engine!r}, got "
+                f"{self.memory_limit!r}. Use engine='compiled', whose state can be measured and "
+                "done without."
             )
         if self.uses_torch:
             check_device(self.device)
@@ -139,7 +197,7 @@ class ComputeSpec:
         limits = LIMITS_OF_A_CPU if self.is_on_cpu else LIMITS_OF_A_GPU
         workers = Workers(1 if self.uses_torch else _openmp_effective_n_threads(self.n_jobs))
         with interruptible(), few_blas_threads() if self.uses_torch else workers.open():
-            engine, device_samples = self._make_engine()
+            engine, device_samples = self.kind.make(self)
             yield Compute(engine, chunk_size, workers, memory, limits, self, device_samples)
 
     def predict(
@@ -148,25 +206,6 @@ class ComputeSpec:
         """Return the response of every row of `X`, computed in one thread wherever this is."""
         with replace(self, n_jobs=1, memory_limit=None).open() as compute:
             return compute.predict(X, cores, map_weights, layout)
-
-    def _make_engine(self) -> tuple[Engine, Callable[..., Samples] | None]:
-        """Return the engine, and what makes samples of rows on its device if it has one.
-
-        Libraries are imported here, when they are needed, and not with this module.
-        """
-        if self.uses_torch:
-            from polyadic.engines.torch.engine import TorchEngine
-            from polyadic.samples.device import DeviceSamples
-
-            engine = TorchEngine(self.device or "cpu", self.dtype)
-            return engine, partial(DeviceSamples, engine)
-        if self.engine == "reference":
-            from polyadic.engines.reference import ReferenceEngine
-
-            return ReferenceEngine(self.dtype), None
-        from polyadic.engines.compiled.engine import CompiledEngine
-
-        return CompiledEngine(self.dtype, hermitian=self.objective == "complex"), None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from operator import attrgetter
 import numpy as np
 import pytest
 
+from polyadic.compute import ENGINES as NAMES
 from polyadic.compute import Compute, ComputeSpec
 from polyadic.engines.compiled.engine import CompiledEngine
 from polyadic.engines.reference import ReferenceEngine
@@ -227,6 +228,11 @@ def test_predictions(problem, solver, dtype):
     expected = ReferenceEngine().predict(*arguments)
     scale = max(1.0, np.abs(expected).max())
     np.testing.assert_allclose(response, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+def test_all_engines_are_here():
+    assert {"auto", *ENGINES} == set(NAMES)
+    assert {engine for engine, *_ in SOLVERS.values()} == set(ENGINES)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

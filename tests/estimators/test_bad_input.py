@@ -161,6 +161,12 @@ def test_features_that_overflow_are_an_error_at_fit(others):
         model.fit(X * 1e200, Y)
 
 
+def test_an_engine_that_does_not_exist_is_an_error_at_predict():
+    model = regressor().fit(X, Y).set_params(engine="tensorflow")
+    with pytest.raises(ValueError, match=r"`engine` must be one of .* got 'tensorflow'"):
+        model.predict(X)
+
+
 def test_features_that_overflow_are_an_error_at_predict():
     model = regressor(feature_maps=[PurePowerFeatures()]).fit(X, Y)
     far = np.vstack([X, [[1e200, 0.0]]])
