@@ -116,14 +116,14 @@ def test_about_as_many_rows_as_asked_for_are_gathered_of_few_groups(request, pla
     "n_rows",
     [pytest.param(2_000, id="few", marks=pytest.mark.slow), pytest.param(N_ROWS, id="many")],
 )
-@pytest.mark.parametrize("n_groups", [1, 2, 3])
+@pytest.mark.parametrize("n_groups", [2, 3])
 def test_rows_in_few_groups_are_fitted(n_groups, n_rows):
     X, y, groups = in_groups(n_groups, n_rows)
     fitted = FeatureLearningRegressor(**AUTOMATIC).fit(X, y, groups=groups)
     assert fitted.score(X, y) > 0.95
     assert np.isfinite(fitted.predict(X[:5], return_std=True)).all()
     stopped = regressor(early_stopping=True, max_iter=2).fit(X, y, groups=groups)
-    assert (None in stopped.validation_curve_) == (n_groups == 1)
+    assert None not in stopped.validation_curve_
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,11 @@ def test_wrong_groups_are_named():
     X, y = problem(60)
     with pytest.raises(ValueError, match="`groups` must have one label for each row"):
         KINDS["automatic"]().fit(X, y, groups=np.arange(59))
+    with pytest.raises(ValueError, match=r"at least two groups, .* got 'a' for all 60 rows"):
+        KINDS["automatic"]().fit(X, y, groups=np.full(60, "a"))
+    weight = np.repeat([1.0, 0.0], 30)  # of what is left over
+    with pytest.raises(ValueError, match=r"got 0 for all 30 rows. Leave `groups` out\."):
+        KINDS["automatic"]().fit(X, y, sample_weight=weight, groups=np.arange(60) // 30)
 
 
 # Folds, frames, scores.

@@ -225,8 +225,13 @@ def _add_groups(rows: Rows, groups: Any, sample_weight: Any) -> Rows:
         raise ValueError(
             f"`groups` must have one label for each row of `X`, got shape {labels.shape}."
         )
-    numbers = np.unique(labels, return_inverse=True)[1]
-    return Rows(rows.X, rows.y, rows.weight, numbers.astype(np.int64)[used])
+    names, numbers = np.unique(labels[used], return_inverse=True)
+    if len(names) == 1 < len(rows):
+        raise ValueError(
+            f"`groups` must have at least two groups, for whole ones are held out, got "
+            f"{names.tolist()[0]!r} for all {len(rows)} rows. Leave `groups` out."
+        )
+    return Rows(rows.X, rows.y, rows.weight, numbers.astype(np.int64))
 
 
 def _as_tensors(rows: Rows) -> Rows:

@@ -516,29 +516,36 @@ def _choose_kernels(
 def _turn(sample: _Sample, ways: list[_Way], workers: Workers) -> list[_Way]:
     """Return ways with directions, where these explain rows much better.
 
-    The Gaussian kernel, which finds them, is asked first.
+    The Gaussian kernel, which finds them, is asked first, on no more rows than a few.
     """
     is_filled = any(scaling.filling is not None for scaling in sample.scalings.values())
     n_numbers = int((~sample.levels).sum())
     if is_filled or sample.has_labels or not 2 <= n_numbers <= _MOST_TURNED:
         return ways
-    enough = max(_GAIN_OF_DIRECTIONS, _GAIN_OF_A_ROW * sample.y.size)
 
-    def gain(turned: _Way, way: _Way) -> float:
-        return sample.y.size * (turned.value - way.value)
+    def gain(sample: _Sample, turned: _Way, way: _Way) -> float:
+        """Return what is gained, in units of what is enough."""
+        size = sample.y.size
+        enough = max(_GAIN_OF_DIRECTIONS, _GAIN_OF_A_ROW * size)
+        return size * (turned.value - way.value) / enough
 
-    first = next(way for way in ways if way.evidence.kernel == "rbf")
-    found = {first.evidence.kernel: _along_directions(sample, first, first)}
-    if gain(found["rbf"], first) < _FIRST_GAIN * enough:
+    smooth = next(way for way in ways if way.evidence.kernel == "rbf")
+    few, first = sample, smooth
+    if len(sample.rows) > _LEARNED_ROWS[False]:
+        few = sample.take(_LEARNED_ROWS[False])
+        first = _learn(few, first.blend, "rbf", first.trust, first.evidence, False, 5)
+    tried = _along_directions(few, first, first)
+    if gain(few, tried, first) < _FIRST_GAIN:
         return ways
-    others = [way for way in ways if way is not first]
-    turned = workers.map(lambda way: _along_directions(sample, way, first), others)
-    found |= {way.evidence.kernel: way for way in turned}
-    gains = [gain(found[way.evidence.kernel], way) for way in ways]
-    if max(gains) < enough:
+    known = {"rbf": tried} if few is sample else {}
+    rest = [way for way in ways if way.evidence.kernel not in known]
+    found = workers.map(lambda way: _along_directions(sample, way, smooth), rest)
+    known |= {way.evidence.kernel: way for way in found}
+    gains = [gain(sample, known[way.evidence.kernel], way) for way in ways]
+    if max(gains) < 1:
         return ways
     return [
-        found[way.evidence.kernel] if gained > _LEAST_GAIN * enough else way
+        known[way.evidence.kernel] if gained > _LEAST_GAIN else way
         for way, gained in zip(ways, gains, strict=True)
     ]
 

@@ -37,6 +37,7 @@ from polyadic.rows.statistics import Statistics, fingerprint, hash_piece, summar
 from polyadic.rows.view import Member, Respond, View
 from polyadic.samples.workers import A
 
+_COUNTED_ROWS = 1_000_000  # up to which rows that are not in memory are counted for a split
 _START_ROWS = 250_000  # rows that the start of a loss is taken from
 
 
@@ -176,7 +177,9 @@ class Data:
         """Return the rows to train on and those to hold out; all and None where none differ."""
         if self.n_rows > EXACT_ROWS:
             train, held = split_by_chance(fraction, seed)
-            if 0 < self.store.reduce("count", held.count) < self.n_rows:
+            # A pass over very many rows elsewhere would be dear, and hardly ever tell anything.
+            is_dear = self.n_rows > _COUNTED_ROWS and not self.in_memory
+            if is_dear or 0 < self.store.reduce("count", held.count) < self.n_rows:
                 return train, held
         return split_exactly(self.hashes(seed), fraction, seed)
 
