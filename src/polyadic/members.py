@@ -32,6 +32,7 @@ __all__ = [
     "Reach",
     "beyond_range",
     "ignore_overflow",
+    "leading_direction",
     "map_shares",
     "mean_predicts",
     "name_beside",
@@ -201,6 +202,18 @@ def names_beside(members: Sequence[Member], count: int) -> list[str]:
         f"{n} {name}es" if n > 1 else f"{'an' if name[0] == 'e' else 'a'} {name}"
         for name, n in names.items()
     ]
+
+
+def leading_direction(members: Sequence[Member]) -> NDArray[np.float64] | None:
+    """Return how much each input counts in the direction that targets change along most.
+
+    The input that counts most has a weight of 1; None where no member sees directions.
+    """
+    for member in members:
+        if member.share and member.inputs.directions is not None:
+            weights = member.inputs.directions[:, 0]
+            return np.asarray(weights / weights[np.argmax(np.abs(weights))])
+    return None
 
 
 def mean_predicts(members: Sequence[Member], count: int) -> bool:

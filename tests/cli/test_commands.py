@@ -23,7 +23,7 @@ from polyadic.estimators.saving import save
 from polyadic.features import DampedFourierFeatures, PurePowerFeatures
 from polyadic.sources.files.row_source import SPLIT_SEED
 from tests.cli.command import say
-from tests.small import data_of
+from tests.small import data_of, turned_rows
 
 QUICK = ["--rank", "3", "--n-basis", "4", "--max-iter", "4"]
 
@@ -274,6 +274,20 @@ def test_show_has_what_was_learned_about_the_inputs(table):
     assert all(len(entry["deciles"]) == 11 for entry in facts["inputs"])
     assert facts["trials"] == len(model.selection_["stage"])
     assert f"{len(model.members_)} members of rank {facts['rank'][0]}" in shown
+
+
+def test_show_tells_the_direction_that_predictions_change_along(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = turned_rows()
+    columns = dict(zip(["leaves", "arrives", "speed", "out"], [*X.T, y], strict=True))
+    pyarrow.csv.write_csv(pa.table(columns), "t.csv")
+    shown = say("fit", "t.csv", "--target", "out", "--effort", 0.1)
+    found = re.search(r"Predictions change most along (.*), inputs in units", shown)[1]
+    assert re.fullmatch(
+        r"leaves − (0\.9\d? )?arrives( [+−] 0\.1\d? speed)?"
+        r"|arrives − (0\.9\d? )?leaves( [+−] 0\.1\d? speed)?",
+        found,
+    )
 
 
 def test_files_of_the_first_version_are_shown():

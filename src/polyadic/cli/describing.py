@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from polyadic.cli.columns import on_one_line, write_columns
 from polyadic.cli.errors import warn
 from polyadic.cli.measures import count_rows, warn_of_few
 from polyadic.cli.training import Fitted
 from polyadic.inspection import describe_kernel, short_name, write_number, write_part
-from polyadic.members import mean_predicts, names_beside
+from polyadic.members import leading_direction, mean_predicts, names_beside
 
 _LEAST_RELEVANCE = 0.001
+_LEAST_WEIGHT = 0.1  # of an input in a direction, beside the greatest
 
 
 def warn_of_measures(fitted: Fitted) -> None:
@@ -46,6 +49,7 @@ def describe(fitted: Fitted) -> Iterator[str]:
         yield from write_columns(facts["columns"])
     if any("relevance" in entry for entry in inputs):
         yield from _describe_learned(inputs, fitted.task.scale)
+        yield from _describe_direction(fitted.model, [entry["name"] for entry in inputs])
         return
     yield "Feature weights λ" + ": the part of the prediction of each map" * bool(facts["trials"])
     yield from (f"  {weight:7.3f}  {name}" for name, weight in _list_weights(fitted.model))
@@ -99,6 +103,21 @@ def _describe_learned(inputs: list[dict[str, Any]], scale: str) -> Iterator[str]
     for what, names in (("Less than 0.1 %", hardly), ("Unused", unused)):
         if names:
             yield f"  {what}: {', '.join(names)}"
+
+
+def _describe_direction(model: Any, names: list[str]) -> Iterator[str]:
+    """Yield the linear combination of inputs that matters most, if inputs are seen along any."""
+    weights = leading_direction(model.members_)
+    if weights is None:
+        return
+    counts = np.flatnonzero(np.abs(weights) >= _LEAST_WEIGHT)
+    terms = ""
+    for place in counts[np.argsort(-np.abs(weights[counts]), kind="stable")].tolist():
+        size = f"{abs(weights[place]):.2f}".rstrip("0").rstrip(".")
+        sign = " − " if weights[place] < 0 else " + "
+        terms += sign + ("" if size == "1" else f"{size} ") + on_one_line(names[place])
+    along = terms.removeprefix(" + ")
+    yield f"  Predictions change most along {along}, inputs in units of their ranges."
 
 
 def _span(entry: dict[str, Any]) -> list[str]:
