@@ -71,7 +71,7 @@ _LEAST_OF_SHORT, _PAIRED_ROWS = 1e-3, 400
 _LEAST_VARIATION = 1e-3
 # Directions are there if one kernel gains this much log likelihood by them, or so much for each
 # row; the Gaussian kernel, which is asked first, half of it, and each that has them a fifth.
-_GAIN_OF_DIRECTIONS, _GAIN_OF_A_ROW, _FIRST_GAIN, _LEAST_GAIN = 80.0, 1 / 8, 0.5, 0.2
+_GAIN_OF_DIRECTIONS, _GAIN_OF_A_ROW, _FIRST_GAIN, _LEAST_GAIN = 100.0, 1 / 6, 0.5, 0.2
 _MOST_TURNED = 64  # numbers that directions are looked for among
 _NO_DIRECTION = 30.0  # length scale along a direction that does not matter yet
 
