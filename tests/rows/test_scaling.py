@@ -194,3 +194,20 @@ def test_an_exchanged_input_takes_along_what_hangs_on_it(d, rng):
     exchanged[:, d] = X[others, d]
     found = scaling.exchange(scaling.apply(X), d, others)
     np.testing.assert_allclose(found, scaling.apply(exchanged), atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["plain", "directions", "gaps"])
+def test_columns_that_are_used_are_scaled_as_always(kind):
+    X, scaling = with_directions()
+    if kind != "directions":
+        scaling = replace(scaling, directions=None)
+    if kind == "gaps":
+        X[::5, 0] = np.nan
+        scaling = scaling.with_filling(X, Inputs(("a", "b", "c"), (0, 0, 3)))
+    whole = scaling.apply(X)
+    for used in ([0], [1, whole.shape[1] - 1]):
+        some = scaling.apply(X, used=used)
+        assert some.shape == whole.shape
+        np.testing.assert_array_equal(some[:, used], whole[:, used])
+    if kind == "plain":
+        assert not scaling.apply(X, used=[0])[:, 1:].any()

@@ -89,7 +89,7 @@ def test_an_interrupted_fit_of_version_1_goes_on(name, most, tmp_path, monkeypat
 
 
 def test_an_automatic_fit_that_another_search_began_is_refused(tmp_path, monkeypatch):
-    says = "its version of the search differs .it has 1, this fit has 3.*delete it"
+    says = "its version of the search differs .it has 1, this fit has 4.*delete it"
     with pytest.raises(CheckpointError, match=says):
         resume("automatic", tmp_path, monkeypatch)
     kept, golden = tmp_path / "fit.checkpoint", GOLDEN / "automatic.checkpoint"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,18 +153,21 @@ class InputScaling:
         with np.errstate(over="ignore"):  # the slope of a subnormal range is infinite
             return len(knots) == 2 and bool(slope == 1 / (knots[1] - knots[0]))
 
-    def apply(self, X: Any, *, apart: bool = True, filled: Any = None) -> Any:
+    def apply(
+        self, X: Any, *, apart: bool = True, filled: Any = None, used: Collection[int] | None = None
+    ) -> Any:
         """Scale rows, arrays or tensors; those outside the learned range fall outside [0, 1].
 
         What was filled in lies apart from what was known, or else is as if it had been.  `filled`
-        are the rows with their gaps filled in, where another scaling has done so.
+        are the rows with their gaps filled in, where another scaling has done so.  `used` are the
+        columns that matter, by default all of them; others may be zero.
         """
         if self.filling is None:
-            scaled = self.scale(X)
+            scaled = self.scale(X, used if self.directions is None else None)
             return scaled if self.directions is None else self._add_directions(scaled)
         xp, columns = array_namespace(X), list(self.flagged)
         flags = xp.astype(xp.isnan(X[:, columns]), xp.float64)
-        filled = self.scale(self.filling.fill(X) if filled is None else filled)
+        filled = self.scale(self.filling.fill(X) if filled is None else filled, used)
         if apart and self.ends:
             filled = self._move_apart(filled, flags)
         return xp.concat([filled, flags], axis=1)
@@ -201,16 +205,21 @@ class InputScaling:
         )
         return filled
 
-    def scale(self, X: Any) -> Any:
-        """Scale rows, arrays or tensors, and leave gaps."""
+    def scale(self, X: Any, used: Collection[int] | None = None) -> Any:
+        """Scale rows, arrays or tensors, and leave gaps; at least the columns that are used."""
         if all(self.is_straight):
             # Columns one by one would read all of a large table once for each.
             low, high = (place_like(ends, X) for ends in np.array(self.knots).T)
             scaled = as_double(X) - low
             scaled /= high - low
             return scaled
-        columns = [self.scale_column(X[:, d], d) for d in range(len(self.knots))]
-        return array_namespace(X).stack(columns, axis=1)
+        xp, needed = array_namespace(X), range(len(self.knots)) if used is None else used
+        nothing = xp.zeros(len(X), dtype=xp.float64, device=X.device)
+        columns = [
+            self.scale_column(X[:, d], d) if d in needed else nothing
+            for d in range(len(self.knots))
+        ]
+        return xp.stack(columns, axis=1)
 
     def scale_column(self, column: Any, d: int) -> Any:
         """Return the scaled values of one column."""

@@ -34,16 +34,20 @@ class Member:
 
     def respond(self, X: Any, target: int, respond: Respond) -> Any:
         """Return the member's share of the standardised prediction for rows in own units."""
-        scaled, model = self.inputs.apply(X), self.model
+        scaled, model = self._see(X), self.model
         response = respond(scaled, model.cores[target], model.map_weights, self.layout)
         return self.share * to_device(response, X.device)  # rows may wait on the host
+
+    def _see(self, X: Any, filled: Any = None) -> Any:
+        """Return rows scaled as far as they take part."""
+        return self.inputs.apply(X, filled=filled, used=frozenset(self.layout.core_inputs))
 
     def respond_all(self, X: Any, respond: Respond, filled: Any = None) -> Any:
         """Return the member's share of all standardised predictions, a column a target.
 
         `filled` are the rows with their gaps filled in, where that is known.
         """
-        scaled = self.inputs.apply(X, filled=filled)
+        scaled = self._see(X, filled)
         response = respond_all(scaled, self.model, self.layout, respond)
         return self.share * to_device(response, X.device)
 
