@@ -14,13 +14,14 @@ from polyadic.rows.rows import Rows
 from polyadic.sources.files.opening import open_rows
 from tests.contract.clusters import client
 from tests.contract.stores import as_tensors, in_memory, on_a_cluster, on_disk
-from tests.small import regressor, smooth_rows
+from tests.small import regressor, slow_but, smooth_rows
 
 N_ROWS = 12_000
 PLACES = {"memory": in_memory, "tensors": as_tensors, "disk": on_disk, "dask": on_a_cluster}
+IN_MEMORY = pytest.mark.parametrize("place", slow_but({"memory"}, ["memory", "tensors"]))
 EVERYWHERE = pytest.mark.parametrize(
     "place",
-    [pytest.param(each, marks=pytest.mark.cluster if each == "dask" else ()) for each in PLACES],
+    slow_but({"memory"}, PLACES, cluster={"dask"}),
 )
 AUTOMATIC = {"effort": 0.02, "n_estimators": 1, "random_state": 0, "n_jobs": 1}
 
@@ -63,7 +64,7 @@ def test_some_of_the_rows_that_differ_are_held_out(request, place, n_distinct):
     data.close()
 
 
-@pytest.mark.parametrize("place", ["memory", "tensors"])
+@IN_MEMORY
 @pytest.mark.parametrize("n_groups", [1, 2, 3, 50])
 def test_whole_groups_are_held_out(request, place, n_groups):
     X, y, groups = in_groups(n_groups)
@@ -100,7 +101,7 @@ def test_some_rows_are_gathered_where_few_differ(request, place):
     data.close()
 
 
-@pytest.mark.parametrize("place", ["memory", "tensors"])
+@IN_MEMORY
 def test_about_as_many_rows_as_asked_for_are_gathered_of_few_groups(request, place):
     X, y, groups = in_groups(3)
     data = stored(request, place, Rows(X, y[:, None], None, groups))
@@ -116,7 +117,7 @@ def test_about_as_many_rows_as_asked_for_are_gathered_of_few_groups(request, pla
     "n_rows",
     [pytest.param(2_000, id="few", marks=pytest.mark.slow), pytest.param(N_ROWS, id="many")],
 )
-@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("n_groups", slow_but({"2"}, [2, 3]))
 def test_rows_in_few_groups_are_fitted(n_groups, n_rows):
     X, y, groups = in_groups(n_groups, n_rows)
     fitted = FeatureLearningRegressor(**AUTOMATIC).fit(X, y, groups=groups)
@@ -127,7 +128,7 @@ def test_rows_in_few_groups_are_fitted(n_groups, n_rows):
 
 
 @pytest.mark.parametrize(
-    "place", ["memory", "disk", pytest.param("dask", marks=pytest.mark.cluster)]
+    "place", slow_but({"memory"}, ["memory", "disk", "dask"], cluster={"dask"})
 )
 def test_copies_of_few_rows_are_fitted(place, tmp_path):
     X, y = copies_of(40)
