@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from polyadic.features import FeatureMap, TensorLayout
 from polyadic.features.tables import MARGIN, N_KNOTS
 from polyadic.model import cpd
+from polyadic.model.normal import as_real, principal_axes
 
 _LEAST_UNKNOWNS = 64  # of a core that is worth a curve
 _MOST_WORK = 0.4  # beside that of the root, for a curve that is worth it
-_LEAST_OF_OTHERS = 1e-12  # eigenvalues of the Gram matrix of the other cores, beside the greatest
-_LEAST_OPEN = 1e-12  # variance of directions, beside the greatest
 _TO_BALANCE = 17  # places by whose mean directions are told
 # Degree of the polynomials, cells at first and at most: doubled where they leave out too much.
 _SMOOTH = (8, 5, 40)
@@ -154,19 +153,15 @@ def _fit_curve(
     others = cpd.gram_product(cpd.grams(cores), without=core)
     if not np.isfinite(others).all() or not map_weights.any():
         return None
-    values, vectors = np.linalg.eigh(others)
-    kept = values > _LEAST_OF_OTHERS * values[-1]
-    vectors, scale = vectors[:, kept], np.sqrt(values[kept])
+    vectors, scale = principal_axes(others)
     form = _Form.of(root, core, map_weights, layout, vectors.conj() * scale)
     directions = (vectors / scale).T
     open_part = form.at(np.linspace(low, high, _TO_BALANCE)).mean(axis=0)
     if not 0 < np.linalg.norm(open_part) < np.inf:
         return None
-    values, vectors = np.linalg.eigh(open_part)
-    kept = values > _LEAST_OPEN * values[-1]
-    vectors, scale = vectors[:, kept], np.sqrt(values[kept])
+    vectors, scale = principal_axes(open_part)
     form = replace(form, turn=(vectors / scale).T)
-    whitening = (vectors * scale).T @ np.kron(np.eye(len(form.maps)), _as_real(directions))
+    whitening = (vectors * scale).T @ np.kron(np.eye(len(form.maps)), as_real(directions))
     if (_SMOOTH[0] + 1) * len(whitening) ** 2 > _MOST_WORK * root.size:
         return None
     degree, nodes, left_out = _find_nodes(form, span, *_SMOOTH)
@@ -256,10 +251,3 @@ def _stack_parts(Z: NDArray[Any]) -> NDArray[np.float32]:
     """Return real above imaginary parts of each map, or real numbers, all one below the other."""
     parts = np.concatenate([Z.real, Z.imag], axis=1) if np.iscomplexobj(Z) else Z
     return np.asarray(parts.reshape(-1, Z.shape[-1]).astype(np.float32))
-
-
-def _as_real(matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what does the same to real above imaginary parts."""
-    if not np.iscomplexobj(matrix):
-        return matrix
-    return np.block([[matrix.real, -matrix.imag], [matrix.imag, matrix.real]])

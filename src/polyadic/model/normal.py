@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 
 from polyadic.model.scratch import scratch
 
+_LEAST_EIGENVALUE = 1e-12  # beside the greatest
 _EPSILON = float(np.finfo(np.float64).eps)
 # What is added to the unit diagonal of a system that Cholesky refuses, in this order.
 _JITTERS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
@@ -139,15 +140,13 @@ def solve_core_guarded(
     objective: str,
 ) -> CoreSolution:
     """Do what `solve_core` does for any system, singular ones too, in plain NumPy."""
-    half, gram, moment = current.size, equations.gram, equations.moment
+    matrix: NDArray[Any]
+    half, moment = current.size, equations.moment
     if objective == "real" or not np.iscomplexobj(current):
         matrix, moment, old = core_system(equations, gram_of_others, current, alpha)
     else:
         old = current.ravel()
-        cross = gram[:half, half:]
-        matrix = np.empty((half, half), dtype=current.dtype)
-        np.add(gram[:half, :half], gram[half:, half:], out=matrix.real)
-        np.subtract(cross, cross.T, out=matrix.imag)
+        matrix = complex_gram(equations.gram)
         _add_penalty(matrix, alpha * gram_of_others)
         moment = moment[:half] - 1j * moment[half:]
     solution, jitter = guarded_solve(matrix, moment, old, scale=equations.target_norm2)
@@ -177,6 +176,30 @@ def core_system(
     _add_penalty(matrix[half:, :half], penalty.imag)
     _add_penalty(matrix[:half, half:], -penalty.imag)
     return matrix, moment, np.concatenate([current.ravel().real, current.ravel().imag])
+
+
+def complex_gram(gram: NDArray[np.float64]) -> NDArray[np.complexfloating]:
+    """Return AᴴA from the sums of [Re A, Im A]."""
+    half = len(gram) // 2
+    cross = gram[:half, half:]
+    found = np.empty((half, half), dtype=np.complex128)
+    np.add(gram[:half, :half], gram[half:, half:], out=found.real)
+    np.subtract(cross, cross.T, out=found.imag)
+    return found
+
+
+def as_real(matrix: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what does to real above imaginary parts what a matrix does to complex numbers."""
+    if not np.iscomplexobj(matrix):
+        return matrix
+    return np.block([[matrix.real, -matrix.imag], [matrix.imag, matrix.real]])
+
+
+def principal_axes(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return eigenvectors and the roots of their eigenvalues, without those that are rounding."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > _LEAST_EIGENVALUE * max(values[-1], np.finfo(float).tiny)
+    return vectors[:, kept], np.sqrt(values[kept])
 
 
 def _add_penalty(matrix: NDArray[Any], penalty: NDArray[Any]) -> None:

@@ -22,10 +22,15 @@ from numpy.typing import NDArray
 from polyadic.features import TensorLayout
 from polyadic.model import cpd
 from polyadic.model.covariance_curve import CovarianceCurve, covariance_curve
-from polyadic.model.normal import NormalEquations, core_system
+from polyadic.model.normal import (
+    NormalEquations,
+    as_real,
+    complex_gram,
+    core_system,
+    principal_axes,
+)
 
 MOST_UNKNOWNS = 2_000  # of a core whose covariance is kept
-_LEAST = 1e-12  # eigenvalues, beside the greatest
 _PANEL = 128  # columns: narrower products are slow, wider ones meet more zeros of a root
 _WIDE = 64  # unknowns from which on products are most of the work
 _ROOT_FOR, _CURVE_FOR = 22, 0.6  # multiplications for one of a prediction: these take twice as long
@@ -156,9 +161,8 @@ def core_posterior(
     basis = _leading_directions(equations.gram, H, most_directions)
     if basis is not None:
         matrix = basis.T @ matrix @ basis
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    kept = values > _LEAST * max(values[-1], np.finfo(float).tiny)
-    root = vectors[:, kept] / np.sqrt(values[kept])
+    vectors, scale = principal_axes((matrix + matrix.T) / 2)
+    root = vectors / scale
     # Any root rotates into a triangular one, half of whose products are with zeros.
     root = np.asarray(np.linalg.qr(root.T, mode="r")).T
     if basis is not None:
@@ -186,21 +190,13 @@ def _leading_directions(
     rank = len(H)
     if most is None or most >= rank:
         return None
-    whole: NDArray[Any] = gram
-    if np.iscomplexobj(H):
-        half = len(gram) // 2
-        cross = gram[:half, half:]
-        whole = gram[:half, :half] + gram[half:, half:] + 1j * (cross - cross.T)
+    whole: NDArray[Any] = complex_gram(gram) if np.iscomplexobj(H) else gram
     size = len(whole) // rank
     met = np.einsum("iris->rs", whole.reshape(size, rank, size, rank))
-    values, vectors = np.linalg.eigh(H)
-    kept = values > _LEAST * values[-1]
-    if kept.sum() <= most:
+    vectors, scale = principal_axes(H)
+    if len(scale) <= most:
         return None
-    whitening = vectors[:, kept] / np.sqrt(values[kept])
+    whitening = vectors / scale
     _, turn = np.linalg.eigh(whitening.conj().T @ met @ whitening)
     leading = np.linalg.qr(whitening @ turn[:, -most:])[0]
-    if np.iscomplexobj(leading):
-        real, imaginary = (np.kron(np.eye(size), each) for each in (leading.real, leading.imag))
-        return np.block([[real, -imaginary], [imaginary, real]])
-    return np.kron(np.eye(size), leading)
+    return as_real(np.kron(np.eye(size), leading))

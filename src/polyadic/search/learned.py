@@ -210,7 +210,7 @@ class _Sample:
         there = ~np.isnan(X)
         weight = there if self.rows.weight is None else there * self.rows.weight[:, None]
         sums, total = (weight * np.nan_to_num(X)).sum(axis=0), weight.sum(axis=0)
-        return _Seen(X, low, high, np.asarray(sums / np.where(total > 0, total, 1)))
+        return _Seen(X, low, high, span, np.asarray(sums / np.where(total > 0, total, 1)))
 
     def layout(
         self, blend: float, evidence: Evidence, gain: float, n_rows: int, settings: Settings
@@ -268,12 +268,14 @@ class _Sample:
 class _Seen:
     """Rows as a scaling shows them: numbers in units of their range, and levels by their codes.
 
-    `middles` is what a gap of each number is like that is not filled in: the mean of all.
+    `span` is that range, 1 where there is none; `middles` what a gap of each number is like that
+    is not filled in: the mean of all.
     """
 
     X: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    span: NDArray[np.float64]
     middles: NDArray[np.float64]
 
 
@@ -557,8 +559,8 @@ def _along_directions(sample: _Sample, way: _Way, smooth: _Way) -> _Way:
         smooth = _learn(sample, blend, "rbf", way.trust, None, False)
     seen = sample.see(blend)
     V = leading_directions(sample.scaled(blend), sample.y, smooth.evidence, weight, sample.levels)
-    span = np.where((seen.high > seen.low) & ~sample.levels, seen.high - seen.low, 1.0)
-    turned = replace(sample, scalings={blend: replace(way.scaling, directions=V / span[:, None])})
+    scaling = replace(way.scaling, directions=V / seen.span[:, None])
+    turned = replace(sample, scalings={blend: scaling})
     # As before: one climb goes on, the other begins afresh.
     lengths = np.append(way.evidence.length_scales, np.full(V.shape[1], _NO_DIRECTION))
     starts = [(replace(way.evidence, length_scales=lengths), False), (None, True)]
